@@ -1,0 +1,1 @@
+"""A Jupyter kernel whose code runs in a microVM: the host process that Jupyter starts."""

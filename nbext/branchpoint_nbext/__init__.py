@@ -1,0 +1,1 @@
+"""What the Jupyter server and its pages show of a lineage."""

@@ -1,0 +1,133 @@
+"""The frames host and guest exchange over a port: the one guest module the host imports. Pure.
+
+A frame is a 16-byte header and a body. Header, little-endian: magic `BP`, kind (1 byte), one zero byte,
+generation (u32), body length (u32), CRC-32 of those twelve bytes (u32). The generation is the number of the
+incarnation that sent it; a receiver drops frames of any other. The CRC covers the header alone: the ports are
+lossless, but a reader that is out of step must find out at once instead of waiting for 4 GB.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+_FACTS = struct.Struct("<2sBxII")
+_CHECK = struct.Struct("<I")
+HEADER_SIZE = _FACTS.size + _CHECK.size
+MAGIC = b"BP"
+MAX_BODY = 1 << 30
+
+
+class WireError(ValueError):
+    """What arrived is not a frame; the two ends are out of step."""
+
+
+class Kind(IntEnum):
+    """What a frame's body is."""
+
+    CONTROL = 1
+    MESSAGE = 2
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame as received."""
+
+    kind: Kind
+    generation: int
+    body: bytes
+
+
+def header(kind: Kind, generation: int, length: int) -> bytes:
+    """The header that goes before a body of `length` bytes."""
+    if length > MAX_BODY:
+        raise WireError(f"a frame of {length} bytes is over the limit of {MAX_BODY}")
+    facts = _FACTS.pack(MAGIC, kind, generation, length)
+    return facts + _CHECK.pack(zlib.crc32(facts))
+
+
+def encode(kind: Kind, generation: int, body: bytes) -> bytes:
+    """A whole frame.
+
+    >>> encode(Kind.CONTROL, 3, b"{}")[:4]
+    b'BP\\x01\\x00'
+    """
+    return header(kind, generation, len(body)) + body
+
+
+def encode_control(generation: int, message: dict[str, Any]) -> bytes:
+    """A control frame: one JSON object."""
+    return encode(Kind.CONTROL, generation, json.dumps(message).encode())
+
+
+def decode_control(frame: Frame) -> dict[str, Any]:
+    """The JSON object of a control frame."""
+    value = json.loads(frame.body)
+    if not isinstance(value, dict):
+        raise WireError("a control frame must hold a JSON object")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def pack_parts(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as one body: their number, their lengths, then the bytes.
+
+    >>> unpack_parts(pack_parts([b"shell", b"", b"xyz"]))
+    [b'shell', b'', b'xyz']
+    """
+    lengths = struct.pack(f"<I{len(parts)}I", len(parts), *map(len, parts))
+    return b"".join([lengths, *parts])
+
+
+def unpack_parts(body: bytes) -> list[bytes]:
+    """The byte strings of a body made by `pack_parts`."""
+    try:
+        (count,) = struct.unpack_from("<I", body)
+        lengths: tuple[int, ...] = struct.unpack_from(f"<{count}I", body, 4)
+    except struct.error as error:
+        raise WireError(f"a multipart body is cut short: {error}") from error
+    start = 4 + 4 * count
+    if start + sum(lengths) != len(body):
+        raise WireError("a multipart body does not have the length it states")
+    parts: list[bytes] = []
+    for length in lengths:
+        parts.append(body[start : start + length])
+        start += length
+    return parts
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames, however it was chopped on the way."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    @property
+    def pending(self) -> int:
+        """Bytes received that are not a whole frame yet."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take what arrived; hand back every frame it completed."""
+        self._buffer += data
+        frames: list[Frame] = []
+        while (frame := self._cut()) is not None:
+            frames.append(frame)
+        return frames
+
+    def _cut(self) -> Frame | None:
+        if len(self._buffer) < HEADER_SIZE:
+            return None
+        facts = bytes(self._buffer[: _FACTS.size])
+        magic, kind, generation, length = _FACTS.unpack(facts)
+        (check,) = _CHECK.unpack_from(self._buffer, _FACTS.size)
+        if magic != MAGIC or zlib.crc32(facts) != check:
+            raise WireError(f"not a frame header: {bytes(self._buffer[:HEADER_SIZE])!r}")
+        end = HEADER_SIZE + length
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[HEADER_SIZE:end])
+        del self._buffer[:end]
+        return Frame(Kind(kind), generation, body)

@@ -1,0 +1,109 @@
+"""What a lineage is made of: sessions, checkpoints, branches and operations. Frozen facts, no behaviour."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+SessionId = NewType("SessionId", str)
+CheckpointId = NewType("CheckpointId", str)
+BranchName = NewType("BranchName", str)
+
+
+class CheckpointKind(StrEnum):
+    """Why a checkpoint was taken."""
+
+    BASE = "base"
+    USER = "user"
+    SAFETY = "safety"
+    PARKED = "parked"
+    FORK_POINT = "fork-point"
+
+
+class BranchState(StrEnum):
+    """What has become of a branch."""
+
+    LIVE = "live"
+    PARKED = "parked"
+    LOST = "lost"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCost:
+    """What a checkpoint cost. Times in milliseconds, sizes in bytes.
+
+    `stopped_ms` is the window in which the vCPUs stood still; `paused_ms` the longer one in which the
+    user's processes did (from freeze to thaw). `memory_bytes` is what the memory layer holds beyond
+    the parent's, `disk_bytes` what the disk overlay holds.
+    """
+
+    stopped_ms: float = 0.0
+    paused_ms: float = 0.0
+    total_ms: float = 0.0
+    dirty_bytes: int = 0
+    memory_bytes: int = 0
+    device_bytes: int = 0
+    disk_bytes: int = 0
+    shared_bytes: int = 0
+    phases_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """An immutable saved machine. `session` is None for a base checkpoint, which all sessions share.
+
+    `key` is the digest of what it can be restored under (QEMU, accelerator, CPU, size, image).
+    """
+
+    id: CheckpointId
+    session: SessionId | None
+    parent: CheckpointId | None
+    label: str
+    note: str
+    kind: CheckpointKind
+    branch: BranchName
+    created_at: datetime
+    key: str
+    cost: CheckpointCost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchRecord:
+    """A named line of work as it is on record; `head` is the checkpoint it last saved or woke from."""
+
+    session: SessionId
+    name: BranchName
+    index: int
+    parent: BranchName | None
+    origin: CheckpointId
+    head: CheckpointId
+    state: BranchState
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRecord:
+    """One notebook's tree. `key` is what finds it again, such as the notebook's path."""
+
+    id: SessionId
+    key: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing done to a lineage, with what it cost: the rows of the cost table.
+
+    `op` is the verb (checkpoint, fork, rollback, switch, keep, drop, boot, lost); `phases_ms` its parts.
+    """
+
+    session: SessionId
+    op: str
+    branch: BranchName
+    checkpoint: CheckpointId | None
+    at: datetime
+    total_ms: float
+    phases_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    detail: str = ""

@@ -1,0 +1,171 @@
+"""One notebook's tree of checkpoints and branches, and what can be done with it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    BranchRecord,
+    BranchState,
+    Checkpoint,
+    Operation,
+    SessionRecord,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse:
+    """Host memory of one machine, in bytes: `own` is its alone, `shared` is mapped from a shared image."""
+
+    own_bytes: int
+    shared_bytes: int
+
+
+class KernelChannel(Protocol):
+    """Whole multipart messages to and from the kernel in one machine's incarnation.
+
+    A message is `[channel, header, parent_header, metadata, content, *buffers]` in bytes, where channel is one of
+    b"shell", b"control", b"stdin", b"iopub".
+    """
+
+    @property
+    def incarnation(self) -> str:
+        """The id of the waking this channel belongs to; it never changes on one channel."""
+        ...
+
+    async def send(self, parts: Sequence[bytes]) -> None:
+        """Queue a message for the kernel. Raises MachineEndedError once the machine is gone."""
+        ...
+
+    async def receive(self) -> list[bytes]:
+        """The next message. Raises MachineEndedError, or KernelDiedError, saying in words why it ended."""
+        ...
+
+
+class Branch(Protocol):
+    """A named line of work; live while it has a machine."""
+
+    @property
+    def record(self) -> BranchRecord: ...
+    @property
+    def name(self) -> BranchName: ...
+    @property
+    def state(self) -> BranchState: ...
+    @property
+    def kernel(self) -> KernelChannel:
+        """The channel of its present machine; UsageError if it has none."""
+        ...
+
+    @property
+    def cost(self) -> "WakeCost": ...
+    def memory(self) -> MemoryUse | None: ...
+    async def interrupt(self) -> None:
+        """SIGINT to the kernel's process group."""
+        ...
+
+    async def ping(self, *, timeout_s: float) -> None:
+        """Ask the machine for a sign of life; GuestSilentError or MachineEndedError otherwise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeCost:
+    """What waking a machine took, in milliseconds."""
+
+    awake_ms: float
+    phases_ms: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class ForkFailure:
+    """One fork that did not come up."""
+
+    name: BranchName
+    error: BranchpointError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkReport(Sequence[Branch]):
+    """What a fork made: the branches that came up (it iterates over them) and those that did not."""
+
+    origin: Checkpoint
+    branches: tuple[Branch, ...]
+    failures: tuple[ForkFailure, ...]
+    reseeded: bool
+    total_ms: float
+
+    def __len__(self) -> int:
+        return len(self.branches)
+
+    def __getitem__(self, index):  # type: ignore
+        return self.branches[index]
+
+    def __iter__(self) -> Iterator[Branch]:
+        return iter(self.branches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackReport:
+    """What a rollback did. `safety` is the checkpoint of what was left, if one could be taken."""
+
+    branch: Branch
+    checkpoint: Checkpoint
+    safety: Checkpoint | None
+    safety_note: str
+    total_ms: float
+    phases_ms: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepReport:
+    """What `keep` did: the branch this notebook continues as, and those saved and ended."""
+
+    branch: Branch
+    parked: tuple[Branch, ...]
+    total_ms: float
+
+
+class Session(Protocol):
+    """One notebook's tree. Operations are serialised; each leaves the lineage whole or untouched."""
+
+    @property
+    def record(self) -> SessionRecord: ...
+    @property
+    def current(self) -> Branch: ...
+    def branches(self) -> list[Branch]:
+        """Every branch on record, dropped ones too, in order of making."""
+        ...
+
+    def branch(self, name: str) -> Branch:
+        """UnknownNameError if there is none."""
+        ...
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Every checkpoint of the session, the base first, oldest first."""
+        ...
+
+    def find(self, name: str | None) -> Checkpoint:
+        """By label (the newest that bears it) or by the start of its id; None: the current branch's last."""
+        ...
+
+    def operations(self) -> list[Operation]: ...
+    async def checkpoint(self, label: str | None = None, *, note: str = "") -> Checkpoint: ...
+    async def fork(
+        self,
+        count: int,
+        *,
+        start: Checkpoint | str | None = None,
+        names: Sequence[str] = (),
+        same_random: bool = False,
+    ) -> ForkReport: ...
+    async def rollback(
+        self, target: Checkpoint | str | None = None, *, safety: bool = True
+    ) -> RollbackReport: ...
+    async def switch(self, name: str) -> Branch:
+        """Continue as another branch; a parked one is woken from its head."""
+        ...
+
+    async def keep(self, name: str) -> KeepReport: ...
+    async def drop(self, names: Sequence[str]) -> list[Branch]: ...
