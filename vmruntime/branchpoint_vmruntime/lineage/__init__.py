@@ -1,4 +1,4 @@
-"""What a lineage is made of: sessions, checkpoints, branches and operations. Frozen facts, no behaviour."""
+"""What a lineage is made of: sessions, checkpoints, branches, operations. Facts, no behaviour."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,9 +34,9 @@ class BranchState(StrEnum):
 class CheckpointCost:
     """What a checkpoint cost. Times in milliseconds, sizes in bytes.
 
-    `stopped_ms` is the window in which the vCPUs stood still; `paused_ms` the longer one in which the
-    user's processes did (from freeze to thaw). `memory_bytes` is what the memory layer holds beyond
-    the parent's, `disk_bytes` what the disk overlay holds.
+    `stopped_ms` is the window in which the vCPUs stood still; `paused_ms` the longer one in which
+    the user's processes did (from freeze to thaw). `memory_bytes` is what the memory layer holds
+    beyond the parent's, `disk_bytes` what the disk overlay holds.
     """
 
     stopped_ms: float = 0.0
@@ -52,7 +52,7 @@ class CheckpointCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """An immutable saved machine. `session` is None for a base checkpoint, which all sessions share.
+    """An immutable saved machine. `session` is None for a base checkpoint: all sessions share it.
 
     `key` is the digest of what it can be restored under (QEMU, accelerator, CPU, size, image).
     """
@@ -71,7 +71,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
-    """A named line of work as it is on record; `head` is the checkpoint it last saved or woke from."""
+    """A named line of work on record; `head` is the checkpoint it last saved or woke from."""
 
     session: SessionId
     name: BranchName
@@ -96,7 +96,8 @@ class SessionRecord:
 class Operation:
     """One thing done to a lineage, with what it cost: the rows of the cost table.
 
-    `op` is the verb (checkpoint, fork, rollback, switch, keep, drop, boot, lost); `phases_ms` its parts.
+    `op` is the verb (checkpoint, fork, rollback, switch, keep, drop, boot, lost), `phases_ms` its
+    parts.
     """
 
     session: SessionId

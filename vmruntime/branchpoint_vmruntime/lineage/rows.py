@@ -1,0 +1,151 @@
+"""Between the facts of a lineage and the rows they are stored as. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from sqlite3 import Row
+from typing import Any
+
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    BranchRecord,
+    BranchState,
+    Checkpoint,
+    CheckpointCost,
+    CheckpointId,
+    CheckpointKind,
+    Operation,
+    SessionId,
+    SessionRecord,
+)
+
+_COST_NUMBERS = tuple(field.name for field in fields(CheckpointCost) if field.name != "phases_ms")
+
+
+def phases_to_json(phases_ms: Mapping[str, float]) -> str:
+    """Milliseconds by phase as JSON, in the order they were given."""
+    return json.dumps(dict(phases_ms))
+
+
+def phases_from_json(text: str) -> dict[str, float]:
+    """The reverse of `phases_to_json`."""
+    return {str(name): float(value) for name, value in json.loads(text).items()}
+
+
+def cost_to_json(cost: CheckpointCost) -> str:
+    """A checkpoint's cost as one JSON object."""
+    numbers: dict[str, Any] = {name: getattr(cost, name) for name in _COST_NUMBERS}
+    return json.dumps(numbers | {"phases_ms": dict(cost.phases_ms)})
+
+
+def cost_from_json(text: str) -> CheckpointCost:
+    """The reverse of `cost_to_json`; what an older version did not know of is zero.
+
+    >>> cost_from_json('{"paused_ms": 46.0, "phases_ms": {"freeze": 11.0}}').paused_ms
+    46.0
+    """
+    raw = json.loads(text)
+    phases = {str(name): float(value) for name, value in raw.get("phases_ms", {}).items()}
+    numbers = {name: raw[name] for name in _COST_NUMBERS if name in raw}
+    return CheckpointCost(**numbers, phases_ms=phases)
+
+
+def session_from_row(row: Row) -> SessionRecord:
+    """A session as it is stored."""
+    return SessionRecord(
+        id=SessionId(row["id"]),
+        key=row["key"],
+        created_at=datetime.fromisoformat(row["created_at"]),
+    )
+
+
+def checkpoint_to_row(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A checkpoint's columns."""
+    return {
+        "id": checkpoint.id,
+        "session": checkpoint.session,
+        "parent": checkpoint.parent,
+        "label": checkpoint.label,
+        "note": checkpoint.note,
+        "kind": checkpoint.kind.value,
+        "branch": checkpoint.branch,
+        "created_at": checkpoint.created_at.isoformat(),
+        "key": checkpoint.key,
+        "cost": cost_to_json(checkpoint.cost),
+    }
+
+
+def checkpoint_from_row(row: Row) -> Checkpoint:
+    """A checkpoint as it is stored."""
+    session, parent = row["session"], row["parent"]
+    return Checkpoint(
+        id=CheckpointId(row["id"]),
+        session=None if session is None else SessionId(session),
+        parent=None if parent is None else CheckpointId(parent),
+        label=row["label"],
+        note=row["note"],
+        kind=CheckpointKind(row["kind"]),
+        branch=BranchName(row["branch"]),
+        created_at=datetime.fromisoformat(row["created_at"]),
+        key=row["key"],
+        cost=cost_from_json(row["cost"]),
+    )
+
+
+def branch_to_row(record: BranchRecord) -> dict[str, Any]:
+    """A branch's columns."""
+    return {
+        "session": record.session,
+        "name": record.name,
+        "position": record.index,
+        "parent": record.parent,
+        "origin": record.origin,
+        "head": record.head,
+        "state": record.state.value,
+        "created_at": record.created_at.isoformat(),
+    }
+
+
+def branch_from_row(row: Row) -> BranchRecord:
+    """A branch as it is stored."""
+    parent = row["parent"]
+    return BranchRecord(
+        session=SessionId(row["session"]),
+        name=BranchName(row["name"]),
+        index=row["position"],
+        parent=None if parent is None else BranchName(parent),
+        origin=CheckpointId(row["origin"]),
+        head=CheckpointId(row["head"]),
+        state=BranchState(row["state"]),
+        created_at=datetime.fromisoformat(row["created_at"]),
+    )
+
+
+def operation_to_row(operation: Operation) -> dict[str, Any]:
+    """An operation's columns."""
+    return {
+        "session": operation.session,
+        "op": operation.op,
+        "branch": operation.branch,
+        "checkpoint": operation.checkpoint,
+        "at": operation.at.isoformat(),
+        "total_ms": operation.total_ms,
+        "phases_ms": phases_to_json(operation.phases_ms),
+        "detail": operation.detail,
+    }
+
+
+def operation_from_row(row: Row) -> Operation:
+    """An operation as it is stored."""
+    checkpoint = row["checkpoint"]
+    return Operation(
+        session=SessionId(row["session"]),
+        op=row["op"],
+        branch=BranchName(row["branch"]),
+        checkpoint=None if checkpoint is None else CheckpointId(checkpoint),
+        at=datetime.fromisoformat(row["at"]),
+        total_ms=row["total_ms"],
+        phases_ms=phases_from_json(row["phases_ms"]),
+        detail=row["detail"],
+    )
