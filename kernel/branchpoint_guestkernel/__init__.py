@@ -1,1 +1,1 @@
-"""Runs inside the guest and may use pyzmq and ipykernel: what stands between guestd and the kernel."""
+"""Runs inside the guest, may use pyzmq and ipykernel: stands between guestd and the kernel."""
