@@ -58,7 +58,7 @@ class Tree:
         while (parent := steps[-1].parent) is not None:
             if parent not in self._checkpoints:
                 raise DamagedError(
-                    f"checkpoint {steps[-1].id!r} descends from a missing {parent!r}"
+                    f"checkpoint {parent!r} is gone, and {steps[-1].id!r} descends from it"
                 )
             if len(steps) == len(self._checkpoints):
                 raise DamagedError(f"the ancestors of checkpoint {checkpoint_id!r} run in a circle")

@@ -1,0 +1,96 @@
+"""The picture of a lineage: it is written, says what there is, and is the same each time."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from matplotlib.text import Text
+from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint, an_operation
+
+from branchpoint_vmruntime.lineage import BranchName, BranchState, CheckpointCost, CheckpointKind
+from branchpoint_vmruntime.lineage.picture import draw, megabytes, save, summary
+
+CHECKPOINTS = [
+    a_base("base0000"),
+    a_checkpoint("loaded", cost=CheckpointCost(paused_ms=46.4, memory_bytes=38 << 20)),
+    a_checkpoint("before", "loaded", kind=CheckpointKind.SAFETY),
+]
+BRANCHES = [
+    a_branch("main", "loaded"),
+    a_branch("ridge", "loaded", state=BranchState.PARKED),
+    a_branch("forest", "loaded", state=BranchState.LOST),
+    a_branch("boost", "before", state=BranchState.DROPPED),
+]
+
+
+def words_of(current: str | None = None) -> list[str]:
+    name = None if current is None else BranchName(current)
+    figure = draw(CHECKPOINTS, BRANCHES, [an_operation()], current=name)
+    return [text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)]
+
+
+def test_every_label_and_branch_is_named_once() -> None:
+    words = words_of()
+    names = ["base", "loaded", "before", "main", "ridge", "forest", "boost"]
+    assert [words.count(name) for name in names] == [1] * len(names)
+
+
+def test_the_cost_stands_beside_each_checkpoint() -> None:
+    words = words_of()
+    assert "46 ms" in words
+    assert "38 MB" in words
+
+
+def test_each_state_is_told_in_words() -> None:
+    assert {"live", "parked", "lost", "dropped"} <= set(words_of())
+
+
+def test_the_branch_of_this_notebook_is_pointed_out() -> None:
+    assert "live, this notebook" in words_of("main")
+    assert "live, this notebook" not in words_of()
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg"])
+def test_the_same_lineage_gives_the_same_bytes(tmp_path: Path, ending: str) -> None:
+    pictures: list[bytes] = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}{ending}"
+        save(draw(CHECKPOINTS, BRANCHES, current=BranchName("main")), path)
+        pictures.append(path.read_bytes())
+    assert pictures[0] == pictures[1]
+
+
+def test_the_picture_is_not_blank(tmp_path: Path) -> None:
+    save(draw(CHECKPOINTS, BRANCHES), tmp_path / "lineage.png")
+    assert imread(tmp_path / "lineage.png").min() < 0.2
+
+
+def test_a_lineage_of_nothing_can_be_drawn(tmp_path: Path) -> None:
+    save(draw([], []), tmp_path / "lineage.png")
+    assert (tmp_path / "lineage.png").stat().st_size > 0
+
+
+def test_a_label_that_looks_like_a_formula_is_written_as_it_is(tmp_path: Path) -> None:
+    checkpoints = [a_base("base0000"), a_checkpoint("odd", label="$x^{$漢字")]
+    save(draw(checkpoints, []), tmp_path / "lineage.png")
+    assert (tmp_path / "lineage.png").stat().st_size > 0
+
+
+def test_a_very_long_line_still_fits_a_picture(tmp_path: Path) -> None:
+    line = [a_base("0"), *(a_checkpoint(f"{n + 1}", f"{n}") for n in range(1600))]
+    save(draw(line, []), tmp_path / "lineage.svg")
+    assert (tmp_path / "lineage.svg").stat().st_size > 0
+
+
+def test_the_summary_counts_and_takes_the_median() -> None:
+    operations = [an_operation(), an_operation("fork"), an_operation()]
+    assert summary(operations).startswith("2 \N{MULTIPLICATION SIGN} checkpoint 120 ms")
+    assert summary(operations).endswith("fork 120 ms")
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "words"),
+    [(0, "0.0 MB"), (900_000, "0.9 MB"), (38 << 20, "38 MB"), (2 << 30, "2.0 GB")],
+)
+def test_sizes_are_given_in_a_unit_that_suits(size_bytes: int, words: str) -> None:
+    assert megabytes(size_bytes) == words

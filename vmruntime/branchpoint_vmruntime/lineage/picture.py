@@ -1,0 +1,307 @@
+"""The lineage drawn like a git log: a rail per line of work, a row per checkpoint with its cost.
+
+States are told apart by shape, line and word, never by colour alone.
+"""
+# matplotlib 3.10 leaves **kwargs untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path as Curve
+from matplotlib.textpath import text_to_path
+
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    BranchRecord,
+    BranchState,
+    Checkpoint,
+    CheckpointKind,
+    Operation,
+)
+from branchpoint_vmruntime.lineage.layout import Placed, place
+
+_LANE_IN = 0.28
+_ROW_IN = 0.29
+_MARGIN_IN = 0.34
+_TOP_IN = 0.66
+_FOOT_IN = 0.50
+_GAP_IN = 0.30
+_COLUMN_IN = 0.95
+_MIN_WORDS_IN = 1.8
+_DPI = 150
+# Agg refuses pictures of 2^16 pixels or more in one direction (matplotlib 3.10).
+_MAX_PIXELS = 60_000
+_MAX_CHARACTERS = 44
+
+_INK = "#1f2328"
+_QUIET = "#656d76"
+_FAINT = "#d0d7de"
+_BAND = "#f3f6fa"
+# Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to read as text.
+_COLOURS = ("#0072b2", "#c44e00", "#00805c", "#a84c84", "#2b7fa8", "#7d6200")
+
+_BOLD = FontProperties(weight="bold", size=9)
+_PLAIN = FontProperties(size=9)
+_SMALL = FontProperties(size=8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How something is marked: the marker, whether it is filled, and the line that leads to it."""
+
+    marker: str
+    size: float
+    filled: bool
+    line: str = "-"
+
+
+_BRANCH_LOOKS = {
+    BranchState.LIVE: _Look(">", 7.5, filled=True),
+    BranchState.PARKED: _Look("s", 6.0, filled=False, line="--"),
+    BranchState.LOST: _Look("X", 7.5, filled=True, line="-."),
+    BranchState.DROPPED: _Look("x", 6.0, filled=False, line=":"),
+}
+_CHECKPOINT_LOOKS = {
+    CheckpointKind.BASE: _Look("D", 6.5, filled=True),
+    CheckpointKind.USER: _Look("o", 8.0, filled=True),
+    CheckpointKind.SAFETY: _Look("o", 6.0, filled=False),
+    CheckpointKind.PARKED: _Look("o", 6.0, filled=False),
+    CheckpointKind.FORK_POINT: _Look("o", 6.0, filled=False),
+}
+_KIND_WORDS = {
+    CheckpointKind.BASE: "fresh machine, shared by all sessions",
+    CheckpointKind.USER: "",
+    CheckpointKind.SAFETY: "saved before a rollback",
+    CheckpointKind.PARKED: "saved when parked",
+    CheckpointKind.FORK_POINT: "saved at a fork",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of the picture: a place, and what is written beside it."""
+
+    placed: Placed
+    look: _Look
+    colour: str
+    title: str
+    aside: str
+    is_current: bool = False
+
+    @property
+    def spot(self) -> tuple[float, float]:
+        return _MARGIN_IN + self.placed.lane * _LANE_IN, _TOP_IN + self.placed.row * _ROW_IN
+
+    @property
+    def words_in(self) -> float:
+        return _width_in(self.title, _BOLD) + _width_in(self.aside, _PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Where the columns of writing are, and the size of the whole, in inches."""
+
+    words: float
+    paused: float
+    new: float
+    width: float
+    height: float
+
+
+def draw(
+    checkpoints: Sequence[Checkpoint],
+    branches: Sequence[BranchRecord],
+    operations: Sequence[Operation] = (),
+    *,
+    current: BranchName | None = None,
+) -> Figure:
+    """Draw a session; `current` is the branch the notebook is on."""
+    rows = _rows(place(checkpoints, branches), branches, current)
+    columns = _columns(rows)
+    figure = Figure(figsize=(columns.width, columns.height), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, columns.width)
+    axes.set_ylim(columns.height, 0)
+    axes.axis("off")
+    _draw_frame(axes, columns, summary(operations))
+    for row in rows:
+        if row.placed.parent_row is not None:
+            _draw_edge(axes, rows[row.placed.parent_row], row)
+    for row in rows:
+        _draw_row(axes, columns, row)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the picture; the ending of `path` (.png, .svg, .pdf) decides the format.
+
+    The same lineage gives the same bytes.
+    """
+    dpi = min(_DPI, _MAX_PIXELS / max(figure.get_size_inches()))
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+    with rc_context({"svg.hashsalt": "branchpoint"}), warnings.catch_warnings():
+        # A label in a script the font lacks is shown as boxes, which says enough.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(path, dpi=dpi, metadata=undated)
+
+
+def summary(operations: Sequence[Operation]) -> str:
+    """What was done, how often, and how long each took at the median.
+
+    >>> summary([])
+    ''
+    """
+    times_ms: dict[str, list[float]] = {}
+    for operation in operations:
+        times_ms.setdefault(operation.op, []).append(operation.total_ms)
+    parts: list[str] = []
+    for op, times in times_ms.items():
+        often = f"{len(times)} \N{MULTIPLICATION SIGN} " if len(times) > 1 else ""
+        parts.append(f"{often}{op} {median(times):,.0f} ms")
+    return "   ·   ".join(parts)
+
+
+def megabytes(size_bytes: int) -> str:
+    """A size in a unit that suits it.
+
+    >>> megabytes(38 << 20), megabytes(3 << 30), megabytes(200_000)
+    ('38 MB', '3.0 GB', '0.2 MB')
+    """
+    size_mb = size_bytes / (1 << 20)
+    if size_mb >= 1000:
+        return f"{size_mb / 1024:.1f} GB"
+    return f"{size_mb:.0f} MB" if size_mb >= 10 else f"{size_mb:.1f} MB"
+
+
+def _rows(
+    placed: Sequence[Placed], branches: Sequence[BranchRecord], current: BranchName | None
+) -> list[_Row]:
+    colours = {
+        branch.name: _COLOURS[number % len(_COLOURS)] for number, branch in enumerate(branches)
+    }
+    rows: list[_Row] = []
+    for each in placed:
+        subject = each.subject
+        if isinstance(subject, BranchRecord):
+            here = subject.name == current
+            aside = f"{subject.state}, this notebook" if here else str(subject.state)
+            name, look = subject.name, _BRANCH_LOOKS[subject.state]
+            colour = colours[name] if subject.state is not BranchState.DROPPED else _QUIET
+            rows.append(_Row(each, look, colour, _cut(name), aside, is_current=here))
+        else:
+            colour = colours.get(subject.branch, _INK)
+            aside = _cut(" · ".join(filter(None, (_KIND_WORDS[subject.kind], subject.note))))
+            title = _cut(subject.label or subject.id[:8])
+            rows.append(_Row(each, _CHECKPOINT_LOOKS[subject.kind], colour, title, aside))
+    return rows
+
+
+def _columns(rows: Sequence[_Row]) -> _Columns:
+    lanes = max((row.placed.lane for row in rows), default=0)
+    words = _MARGIN_IN + lanes * _LANE_IN + _GAP_IN
+    longest = max((row.words_in for row in rows), default=0.0)
+    paused = words + max(longest, _MIN_WORDS_IN) + _COLUMN_IN
+    new = paused + _COLUMN_IN
+    return _Columns(
+        words=words,
+        paused=paused,
+        new=new,
+        width=new + _MARGIN_IN,
+        height=_TOP_IN + len(rows) * _ROW_IN + _FOOT_IN - _ROW_IN / 2,
+    )
+
+
+def _draw_frame(axes: Axes, columns: _Columns, footer: str) -> None:
+    head_y, foot_y = 0.24, columns.height - 0.20
+    _write(axes, columns.words, head_y, "checkpoint or branch", _SMALL, colour=_QUIET)
+    _write(axes, columns.paused, head_y, "paused", _SMALL, colour=_QUIET, side="right")
+    _write(axes, columns.new, head_y, "new data", _SMALL, colour=_QUIET, side="right")
+    _write(axes, columns.words, foot_y, footer, _SMALL, colour=_QUIET)
+    for y in (head_y + 0.16, foot_y - 0.16):
+        ends = [_MARGIN_IN / 2, columns.width - _MARGIN_IN / 2]
+        axes.plot(ends, [y, y], color=_FAINT, linewidth=0.8, zorder=0)
+
+
+def _draw_edge(axes: Axes, parent: _Row, child: _Row) -> None:
+    (x0, y0), (x1, y1) = parent.spot, child.spot
+    curve = Curve([(x0, y0), (x1, y1)])
+    if x0 != x1:
+        bend = _ROW_IN / 2
+        points = [(x0, y0), (x0, y1 - bend), (x0, y1), (x0 + bend, y1), (x1, y1)]
+        curve = Curve(
+            points, [Curve.MOVETO, Curve.LINETO, Curve.CURVE3, Curve.CURVE3, Curve.LINETO]
+        )
+    axes.add_patch(
+        PathPatch(
+            curve,
+            fill=False,
+            edgecolor=child.colour,
+            linestyle=child.look.line,
+            linewidth=2.8 if child.is_current else 1.8,
+            # What goes straight on lies over what leaves the line.
+            zorder=3 if x0 == x1 else 2,
+        )
+    )
+
+
+def _draw_row(axes: Axes, columns: _Columns, row: _Row) -> None:
+    (x, y), subject = row.spot, row.placed.subject
+    axes.plot(
+        [x],
+        [y],
+        marker=row.look.marker,
+        markersize=row.look.size,
+        markerfacecolor=row.colour if row.look.filled else "white",
+        markeredgecolor=row.colour,
+        markeredgewidth=1.6,
+        zorder=4,
+    )
+    if row.is_current:
+        corner = (_MARGIN_IN / 2, y - _ROW_IN / 2)
+        band = Rectangle(corner, columns.width - _MARGIN_IN, _ROW_IN, color=_BAND, zorder=0)
+        axes.add_patch(band)
+    is_tip = isinstance(subject, BranchRecord)
+    _write(axes, columns.words, y, row.title, _BOLD, colour=row.colour if is_tip else _INK)
+    after = columns.words + _width_in(row.title, _BOLD) + 0.1
+    _write(axes, after, y, row.aside, _PLAIN, colour=_QUIET)
+    if not isinstance(subject, BranchRecord):
+        cost = subject.cost
+        paused = f"{cost.paused_ms:,.0f} ms" if cost.paused_ms else "\N{EN DASH}"
+        new = megabytes(cost.memory_bytes + cost.device_bytes + cost.disk_bytes)
+        _write(axes, columns.paused, y, paused, _PLAIN, side="right")
+        _write(axes, columns.new, y, new, _PLAIN, side="right")
+
+
+def _write(
+    axes: Axes,
+    x: float,
+    y: float,
+    words: str,
+    font: FontProperties,
+    *,
+    colour: str = _INK,
+    side: str = "left",
+) -> None:
+    text = axes.text(x, y, words, fontproperties=font, color=colour, ha=side, va="center_baseline")
+    # A dollar sign in a label is a dollar sign.
+    text.set_parse_math(False)
+
+
+def _width_in(words: str, font: FontProperties) -> float:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        width_points, _, _ = text_to_path.get_text_width_height_descent(words, font, ismath=False)
+    return width_points / 72
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _MAX_CHARACTERS else words[: _MAX_CHARACTERS - 1] + "…"
