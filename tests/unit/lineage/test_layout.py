@@ -11,13 +11,11 @@ from branchpoint_vmruntime.lineage.layout import Placed, place
 
 
 def named(placed: tuple[Placed, ...]) -> list[tuple[str, int]]:
-    return [
-        (
-            each.subject.name if isinstance(each.subject, BranchRecord) else each.subject.id,
-            each.lane,
-        )
-        for each in placed
-    ]
+    return [(_name(each.subject), each.lane) for each in placed]
+
+
+def _name(subject: Checkpoint | BranchRecord) -> str:
+    return subject.name if isinstance(subject, BranchRecord) else subject.id
 
 
 @st.composite
@@ -29,12 +27,8 @@ def lineages(draw: st.DrawFn) -> tuple[list[Checkpoint], list[BranchRecord]]:
         parent = draw(st.integers(0, number - 1))
         branch = draw(st.sampled_from(names))
         checkpoints.append(a_checkpoint(str(number), str(parent), branch=branch))
-    branches = [
-        a_branch(
-            name, draw(st.sampled_from(checkpoints)).id, state=draw(st.sampled_from(BranchState))
-        )
-        for name in names
-    ]
+    heads, states = st.sampled_from(checkpoints), st.sampled_from(BranchState)
+    branches = [a_branch(name, draw(heads).id, state=draw(states)) for name in names]
     return checkpoints, branches
 
 
@@ -99,11 +93,7 @@ def test_of_what_follows_a_checkpoint_exactly_one_goes_straight_on(
 
 
 def test_forks_of_one_checkpoint_leave_the_line_of_their_parent() -> None:
-    branches = [
-        a_branch("main", "loaded"),
-        a_branch("ridge", "loaded"),
-        a_branch("boost", "loaded"),
-    ]
+    branches = [a_branch(name, "loaded") for name in ("main", "ridge", "boost")]
     placed = place([a_base("base"), a_checkpoint("loaded", "base")], branches)
     assert named(placed) == [("base", 0), ("loaded", 0), ("ridge", 1), ("boost", 1), ("main", 0)]
 

@@ -146,12 +146,17 @@ def save(figure: Figure, path: Path) -> None:
 
     The same lineage gives the same bytes.
     """
-    dpi = min(_DPI, _MAX_PIXELS / max(figure.get_size_inches()))
+    dpi = resolution_dpi(max(figure.get_size_inches()))
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
     with rc_context({"svg.hashsalt": "branchpoint"}), warnings.catch_warnings():
         # A label in a script the font lacks is shown as boxes, which says enough.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(path, dpi=dpi, metadata=undated)
+
+
+def resolution_dpi(longest_side_in: float) -> float:
+    """Pixels per inch for a picture of that size."""
+    return min(_DPI, _MAX_PIXELS / longest_side_in)
 
 
 def summary(operations: Sequence[Operation]) -> str:
