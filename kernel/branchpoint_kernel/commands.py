@@ -1,0 +1,83 @@
+"""What a user can ask of the lineage, as values, and the limits that always hold. Pure."""
+
+from dataclasses import dataclass
+
+MAX_FORKS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Save the current branch."""
+
+    label: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Make live branches."""
+
+    count: int
+    start: str | None
+    names: tuple[str, ...]
+    same_random: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """Go back to a checkpoint; None is the branch's last."""
+
+    target: str | None
+    safety: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """List the branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """List the checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Continue as another branch."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Adopt a branch and park the rest."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Give branches up."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIn:
+    """Run a cell in branches; `names` is None for every live one but the current."""
+
+    names: tuple[str, ...] | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """Show what a magic does; `paged` if the front end is to open its pager."""
+
+    magic: str
+    paged: bool
+
+
+Command = (
+    Checkpoint | Fork | Rollback | Branches | Checkpoints | Switch | Keep | Drop | RunIn | Explain
+)

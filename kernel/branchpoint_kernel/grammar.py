@@ -1,0 +1,218 @@
+"""From the text of one magic to a command; every refusal says what to type instead. Pure."""
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from branchpoint_kernel.commands import (
+    MAX_FORKS,
+    Branches,
+    Checkpoint,
+    Checkpoints,
+    Command,
+    Drop,
+    Explain,
+    Fork,
+    Keep,
+    Rollback,
+    RunIn,
+    Switch,
+)
+from branchpoint_kernel.manual import MAGICS, Magic, Takes
+from branchpoint_vmruntime.errors import UsageError
+
+ALL = "all"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A magic's arguments: the plain ones, and the flags with their values."""
+
+    magic: Magic
+    plain: tuple[str, ...]
+    flags: MappingProxyType[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def refuse(self, message: str) -> UsageError:
+        return refusal(self.magic, message)
+
+    def at_most(self, count: int) -> None:
+        if len(self.plain) > count:
+            extra = " ".join(self.plain[count:])
+            raise self.refuse(f"{self.magic.marked} does not know what to do with {extra!r}")
+
+    def one_name(self) -> str:
+        if not self.plain:
+            raise self.refuse(f"{self.magic.marked} needs the name of a branch")
+        self.at_most(1)
+        return self.plain[0]
+
+
+def refusal(magic: Magic, message: str) -> UsageError:
+    """A usage error that ends with what to type."""
+    return UsageError(message, hint=f"type {magic.usage}, or {magic.marked}? for more")
+
+
+def parse(name: str, line: str, body: str = "") -> Command:
+    """The command of a magic, from its bare name, the rest of its line, and the cell below it.
+
+    >>> parse("rollback", "loaded --no-safety  # back to the data")
+    Rollback(target='loaded', safety=False)
+    """
+    magic = MAGICS[name]
+    words = _sort(magic, _split(magic, line))
+    if "--help" in words.flags:
+        return Explain(magic=name, paged=False)
+    return _READERS[name](words, body)
+
+
+def without_comment(line: str) -> str:
+    """The line up to a `#` that stands alone or begins a word, outside quotes.
+
+    >>> without_comment("a '# b' c#d # e")
+    "a '# b' c#d "
+    """
+    quote = ""
+    for at, character in enumerate(line):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character == "#" and (at == 0 or line[at - 1].isspace()):
+            return line[:at]
+    return line
+
+
+def check_name(magic: Magic, name: str) -> str:
+    """The name, if a branch may bear it."""
+    if not _NAME.fullmatch(name):
+        raise refusal(
+            magic,
+            f"{name!r} cannot name a branch: use letters, digits, dots, dashes and underscores, "
+            "63 at most, beginning with a letter or digit",
+        )
+    if name == ALL:
+        raise refusal(magic, f"{ALL!r} cannot name a branch: %%branch {ALL} means all of them")
+    return name
+
+
+def _split(magic: Magic, line: str) -> list[str]:
+    try:
+        return shlex.split(without_comment(line))
+    except ValueError:
+        raise refusal(magic, f"the quotes in {line.strip()!r} do not match") from None
+
+
+def _sort(magic: Magic, words: Sequence[str]) -> _Words:
+    plain: list[str] = []
+    flags: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("--"):
+            plain.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        if flag == "--help":
+            flags[flag] = ""
+            continue
+        if flag not in magic.flags:
+            there = ", ".join(magic.flags) or "none"
+            raise refusal(magic, f"{magic.marked} has no flag {flag}; there is: {there}")
+        if magic.flags[flag] is not Takes.NOTHING and not equals:
+            value = next(rest, "")
+        if magic.flags[flag] is not Takes.NOTHING and (not value or value.startswith("--")):
+            raise refusal(magic, f"{flag} needs a {magic.flags[flag].value} after it")
+        flags[flag] = value
+    return _Words(magic, tuple(plain), MappingProxyType(flags))
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+
+
+def _checkpoint(words: _Words, _body: str) -> Command:
+    words.at_most(1)
+    label = words.plain[0] if words.plain else None
+    return Checkpoint(label=label, note=words.flags.get("--note", ""))
+
+
+def _fork(words: _Words, _body: str) -> Command:
+    if not words.plain:
+        raise words.refuse(f"%fork needs a number of branches, 1 to {MAX_FORKS}")
+    words.at_most(1)
+    text = words.plain[0]
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_FORKS:
+        raise words.refuse(f"%fork makes 1 to {MAX_FORKS} branches at a time, not {text}")
+    count = int(text)
+    names = tuple(check_name(words.magic, name) for name in _list(words.flags.get("--names", "")))
+    if names and len(names) != count:
+        raise words.refuse(f"%fork {count} needs {count} names, and {len(names)} are given")
+    if len(set(names)) != len(names):
+        raise words.refuse(f"the names {', '.join(names)} are not all different")
+    return Fork(
+        count=count,
+        start=words.flags.get("--from"),
+        names=names,
+        same_random="--same-random" in words.flags,
+    )
+
+
+def _rollback(words: _Words, _body: str) -> Command:
+    words.at_most(1)
+    target = words.plain[0] if words.plain else None
+    return Rollback(target=target, safety="--no-safety" not in words.flags)
+
+
+def _branches(words: _Words, _body: str) -> Command:
+    words.at_most(0)
+    return Branches()
+
+
+def _checkpoints(words: _Words, _body: str) -> Command:
+    words.at_most(0)
+    return Checkpoints()
+
+
+def _switch(words: _Words, _body: str) -> Command:
+    return Switch(words.one_name())
+
+
+def _keep(words: _Words, _body: str) -> Command:
+    return Keep(words.one_name())
+
+
+def _drop(words: _Words, _body: str) -> Command:
+    names = tuple(name for word in words.plain for name in _list(word))
+    if not names:
+        raise words.refuse("%drop needs the name of at least one branch")
+    return Drop(names)
+
+
+def _branch(words: _Words, body: str) -> Command:
+    names = tuple(dict.fromkeys(name for word in words.plain for name in _list(word)))
+    if not names:
+        raise words.refuse("%%branch needs the names of the branches to run this cell in")
+    if not body.strip():
+        raise words.refuse("%%branch has no cell to run: write the code below it")
+    if ALL not in names:
+        return RunIn(names=names, body=body)
+    if len(names) > 1:
+        raise words.refuse(f"%%branch takes names or {ALL!r}, not both")
+    return RunIn(names=None, body=body)
+
+
+_READERS: MappingProxyType[str, Callable[[_Words, str], Command]] = MappingProxyType(
+    {
+        "checkpoint": _checkpoint,
+        "fork": _fork,
+        "rollback": _rollback,
+        "branches": _branches,
+        "checkpoints": _checkpoints,
+        "switch": _switch,
+        "keep": _keep,
+        "drop": _drop,
+        "branch": _branch,
+    }
+)
