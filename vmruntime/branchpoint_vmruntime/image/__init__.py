@@ -1,0 +1,1 @@
+"""From a recipe and a distribution's mirror to a guest image that boots."""

@@ -1,0 +1,69 @@
+"""What Python would otherwise work out at its first start in every machine: byte code and matplotlib's font list."""
+
+import shutil
+from pathlib import Path
+
+from branchpoint_vmruntime.image.native import NativeRunner
+from branchpoint_vmruntime.image.recipe import GUEST_PYTHON
+from branchpoint_vmruntime.image.wheels import SITE_PACKAGES
+
+PYTHON = f"usr/bin/python{GUEST_PYTHON}"
+MODULE_FOLDERS = (
+    Path("usr/lib") / f"python{GUEST_PYTHON}",
+    Path("usr/lib/python3/dist-packages"),
+    SITE_PACKAGES,
+)
+# The packages' own tests: 60 MB that no notebook imports.
+TESTS = ("matplotlib/tests", "mpl_toolkits/*/tests", "numpy/**/tests", "pandas/tests")
+FONT_CACHE = "root/.cache/matplotlib"
+
+_FONT_LIST = """
+import json, os, sys
+import matplotlib
+import matplotlib.font_manager as fonts
+
+inside = matplotlib.get_data_path() + os.sep
+manager = fonts.FontManager()
+# Fonts of the host that builds must not be in the guest's list.
+manager.ttflist = sorted((f for f in manager.ttflist if f.fname.startswith(inside)), key=lambda f: f.fname)
+manager.afmlist = sorted((f for f in manager.afmlist if f.fname.startswith(inside)), key=lambda f: f.fname)
+fonts.json_dump(manager, os.path.join(sys.argv[1], f"fontlist-v{fonts.FontManager.__version__}.json"))
+"""
+
+
+def prune_python(root: Path) -> None:
+    """Leave out what is only there to test the packages."""
+    for pattern in TESTS:
+        for folder in sorted((root / SITE_PACKAGES).glob(pattern)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_font_list(root: Path) -> None:
+    """Find the fonts of the guest's matplotlib, which takes a second of the first plot; none if it is not there."""
+    if not (root / SITE_PACKAGES / "matplotlib").is_dir():
+        return
+    cache = root / FONT_CACHE
+    cache.mkdir(parents=True)
+    NativeRunner(root).run(
+        PYTHON, "-B", "-s", "-c", _FONT_LIST, cache,
+        purpose="list the guest's fonts",
+        environment={
+            "PYTHONPATH": str(root / SITE_PACKAGES),
+            # Anything matplotlib keeps for itself while it looks goes where nothing is kept.
+            "MPLCONFIGDIR": str(root.parent / "matplotlib"),
+        },
+    )  # fmt: skip
+
+
+def compile_modules(root: Path) -> None:
+    """Compile every module with the guest's own interpreter, to byte code that is never checked against its source."""
+    folders = [root / folder for folder in MODULE_FOLDERS if (root / folder).is_dir()]
+    for folder in folders:
+        # What an interpreter left while it worked on the tree holds times and paths of this host.
+        for cache in sorted(folder.rglob("__pycache__")):
+            shutil.rmtree(cache)
+    NativeRunner(root).run(
+        PYTHON, "-B", "-S", "-m", "compileall", "-qq", "-f", "-j", "0", "-s", root, "-p", "/",
+        "--invalidation-mode", "unchecked-hash", *folders,
+        purpose="compile the guest's Python modules",
+    )  # fmt: skip

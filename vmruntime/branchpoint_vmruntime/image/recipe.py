@@ -1,0 +1,65 @@
+"""What a guest image is made of. Pure: the digest of a recipe is the image's name."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+GUEST_SUITE = "bookworm"
+GUEST_PYTHON = "3.11"
+LOCK_FILE = Path(__file__).with_name("requirements.lock")
+
+# Raised whenever the code that turns a recipe into a tree makes a different tree of the same recipe.
+BUILDER = 1
+
+WANTED_WHEELS = ("ipykernel>=7.4", "matplotlib", "numpy", "pandas", "pip")
+
+BASE_PACKAGES = tuple(
+    """
+    base-files base-passwd bash bsdutils coreutils dash debianutils diffutils dpkg findutils grep gzip
+    hostname init-system-helpers libc-bin login mount ncurses-base ncurses-bin perl-base sed
+    sysvinit-utils tar usr-is-merged util-linux
+    """.split()
+)
+EVERYDAY_PACKAGES = tuple(
+    """
+    apt bzip2 ca-certificates curl debian-archive-keyring file git gpgv iproute2 iputils-ping
+    less libpam-runtime lsof mawk nano netcat-openbsd openssl passwd procps psmisc python-is-python3
+    python3 python3-venv tzdata unzip wget xz-utils zip
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that decides what an image holds, but for what the mirror gives for a name."""
+
+    suite: str = GUEST_SUITE
+    packages: tuple[str, ...] = BASE_PACKAGES + EVERYDAY_PACKAGES
+    kernel_package: str = "linux-image-cloud-amd64"
+    initramfs_package: str = "busybox-static"
+    wheels: tuple[str, ...]
+    root_mib: int = 1536
+    disk_mib: int = 16384
+    builder: int = BUILDER
+
+    @property
+    def digest(self) -> str:
+        """The image's name: the same recipe has the same name on every host."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @classmethod
+    def default(cls) -> "Recipe":
+        """The image every kernel uses unless its manifest says otherwise."""
+        return cls(wheels=parse_lock(LOCK_FILE.read_text()))
+
+
+def parse_lock(text: str) -> tuple[str, ...]:
+    r"""The requirements of a lock file, without comments.
+
+    >>> parse_lock("# made by\na==1 --hash=sha256:00\n\n")
+    ('a==1 --hash=sha256:00',)
+    """
+    lines = (line.strip() for line in text.splitlines())
+    return tuple(line for line in lines if line and not line.startswith("#"))

@@ -1,0 +1,100 @@
+"""The guest's Python packages: wheels for the guest's Python, put into the tree by the host's pip."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from branchpoint_vmruntime.errors import ImageBuildError
+from branchpoint_vmruntime.image.command import run_command
+from branchpoint_vmruntime.image.recipe import GUEST_PYTHON
+
+SITE_PACKAGES = Path("usr/local/lib") / f"python{GUEST_PYTHON}" / "dist-packages"
+# pip takes a platform by its letter: a wheel tagged for an older C library needs that tag named.
+PLATFORMS = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(36, 4, -1)),
+    "manylinux2014_x86_64",
+    "manylinux2010_x86_64",
+    "manylinux1_x86_64",
+)
+PIP_CONF = """\
+[global]
+break-system-packages = true
+disable-pip-version-check = true
+root-user-action = ignore
+"""
+
+
+def target_options() -> list[str]:
+    """pip's options that make it choose for the guest instead of the host."""
+    options = ["--only-binary=:all:", "--implementation", "cp", "--python-version", GUEST_PYTHON]
+    for platform in PLATFORMS:
+        options += ["--platform", platform]
+    return options
+
+
+def install_wheels(tree: Path, requirements: Sequence[str], scratch: Path) -> None:
+    """Install the locked wheels where the guest's own pip would have put them."""
+    lock = scratch / "requirements.lock"
+    lock.write_text("\n".join([*requirements, ""]))
+    target = scratch / "site"
+    run_command(
+        [
+            sys.executable, "-P", "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps",
+            "--no-warn-conflicts", "--require-hashes", "--target", target, *target_options(),
+            "--requirement", lock,
+        ],
+        purpose="install the guest's Python packages",
+        hint="check that pip of this environment works and reaches its index: python -m pip download pip",
+    )  # fmt: skip
+    place = tree / SITE_PACKAGES
+    place.mkdir(parents=True, exist_ok=True)
+    _move_children(target / "bin", tree / "usr/local/bin")
+    _move_children(target / "share", tree / "usr/local/share")
+    _move_children(target, place)
+    for record in place.glob("*.dist-info/RECORD"):
+        record.write_text(relocate_record(record.read_text()))
+    for script in (tree / "usr/local/bin").iterdir():
+        script.write_bytes(with_guest_python(script.read_bytes()))
+    (tree / "etc/pip.conf").write_text(PIP_CONF)
+
+
+def _move_children(source: Path, place: Path) -> None:
+    if not source.is_dir():
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    for child in sorted(source.iterdir()):
+        target = place / child.name
+        if child.is_dir() and target.is_dir():
+            _move_children(child, target)
+        elif target.exists():
+            raise ImageBuildError(f"two packages want to be {target}")
+        else:
+            shutil.move(child, target)
+    if not any(source.iterdir()):
+        source.rmdir()
+
+
+def relocate_record(record: str) -> str:
+    r"""A RECORD for the guest's layout, in which scripts are one folder further up than under --target.
+
+    >>> relocate_record("../../bin/pip,sha256=x,1\npip/__init__.py,,\n")
+    '../../../bin/pip,sha256=x,1\npip/__init__.py,,\n'
+    """
+    lines = record.splitlines(keepends=True)
+    return "".join(f"../{line}" if line.startswith("../../") else line for line in lines)
+
+
+def with_guest_python(script: bytes) -> bytes:
+    r"""A console script that runs under the guest's Python.
+
+    >>> with_guest_python(b"#!/home/me/.venv/bin/python\nimport x\n")
+    b'#!/usr/bin/python3\nimport x\n'
+    """
+    first, newline, rest = script.partition(b"\n")
+    if first.startswith(b"#!") and b"python" in first:
+        return b"#!/usr/bin/python3" + newline + rest
+    if first == b"#!/bin/sh" and rest.startswith(b"'''exec' "):
+        # pip's form for an interpreter whose path is long or has a space in it.
+        return b"#!/usr/bin/python3\n" + rest.split(b"\n", 2)[2]
+    return script
