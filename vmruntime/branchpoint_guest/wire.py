@@ -1,9 +1,10 @@
 """The frames host and guest exchange over a port: the one guest module the host imports. Pure.
 
-A frame is a 16-byte header and a body. Header, little-endian: magic `BP`, kind (1 byte), one zero byte,
-generation (u32), body length (u32), CRC-32 of those twelve bytes (u32). The generation is the number of the
-incarnation that sent it; a receiver drops frames of any other. The CRC covers the header alone: the ports are
-lossless, but a reader that is out of step must find out at once instead of waiting for 4 GB.
+A frame is a 16-byte header and a body. Header, little-endian: magic `BP`, kind (1 byte), one zero
+byte, generation (u32), body length (u32), CRC-32 of those twelve bytes (u32). The generation is the
+number of the incarnation that sent it; a receiver drops frames of any other. The CRC covers the
+header alone: the ports are lossless, but a reader that is out of step must find out at once instead
+of waiting for 4 GB.
 """
 
 import json
@@ -32,6 +33,9 @@ class Kind(IntEnum):
     MESSAGE = 2
 
 
+_KINDS = frozenset(Kind)
+
+
 @dataclass(frozen=True)
 class Frame:
     """One frame as received."""
@@ -50,10 +54,10 @@ def header(kind: Kind, generation: int, length: int) -> bytes:
 
 
 def encode(kind: Kind, generation: int, body: bytes) -> bytes:
-    """A whole frame.
+    r"""A whole frame.
 
     >>> encode(Kind.CONTROL, 3, b"{}")[:4]
-    b'BP\\x01\\x00'
+    b'BP\x01\x00'
     """
     return header(kind, generation, len(body)) + body
 
@@ -65,7 +69,10 @@ def encode_control(generation: int, message: dict[str, Any]) -> bytes:
 
 def decode_control(frame: Frame) -> dict[str, Any]:
     """The JSON object of a control frame."""
-    value = json.loads(frame.body)
+    try:
+        value = json.loads(frame.body)
+    except ValueError as error:
+        raise WireError(f"a control frame must hold JSON: {error}") from error
     if not isinstance(value, dict):
         raise WireError("a control frame must hold a JSON object")
     return value  # pyright: ignore[reportUnknownVariableType]
@@ -125,6 +132,10 @@ class FrameReader:
         (check,) = _CHECK.unpack_from(self._buffer, _FACTS.size)
         if magic != MAGIC or zlib.crc32(facts) != check:
             raise WireError(f"not a frame header: {bytes(self._buffer[:HEADER_SIZE])!r}")
+        if kind not in _KINDS:
+            raise WireError(f"a frame of unknown kind {kind}")
+        if length > MAX_BODY:
+            raise WireError(f"a frame of {length} bytes is over the limit of {MAX_BODY}")
         end = HEADER_SIZE + length
         if len(self._buffer) < end:
             return None

@@ -1,6 +1,10 @@
 """The journal: what goes in comes out, and a refused step leaves nothing behind."""
+# pyright: reportPrivateUsage=false
 
+import os
 import sqlite3
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +35,7 @@ from branchpoint_vmruntime.lineage import (
     SessionId,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.lineage.tree import Tree
 
 MAIN = BranchName("main")
 
@@ -233,3 +238,61 @@ def test_the_store_is_readable_by_its_user_alone(
 ) -> None:
     modes = {path.stat().st_mode & 0o077 for path in journal_path.parent.glob("lineage.db*")}
     assert modes == {0}
+
+
+def test_a_full_disk_is_said_in_words_and_leaves_nothing_behind(started_journal: Journal) -> None:
+    pages = started_journal._connection.execute("PRAGMA page_count").fetchone()[0]
+    started_journal._connection.execute(f"PRAGMA max_page_count = {pages}")
+    large = replace(a_checkpoint("aaaa"), note="x" * 100_000)
+    with pytest.raises(StorageError, match="full"):
+        started_journal.add_checkpoint(large, advance=MAIN)
+    assert started_journal.checkpoints(SESSION) == [a_base()]
+    assert started_journal.branches(SESSION) == [a_branch()]
+    started_journal.add_checkpoint(a_checkpoint("bbbb"), advance=MAIN)
+
+
+WRITER = """
+import itertools, sys
+from dataclasses import replace
+from pathlib import Path
+from branchpoint_vmruntime.lineage.journal import Journal
+from tests.unit.lineage.facts import a_checkpoint
+
+with Journal.open(Path(sys.argv[1])) as journal:
+    for number in itertools.count(1):
+        parent = f"id{number - 1}" if number > 1 else "base0000"
+        journal.add_checkpoint(a_checkpoint(f"id{number}", parent), advance="main")
+        print(number, flush=True)
+"""
+
+
+def test_a_killed_writer_leaves_each_checkpoint_whole_and_the_head_on_the_last(
+    started_journal: Journal, journal_path: Path
+) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", WRITER, str(journal_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as writer:
+        assert writer.stdout is not None
+        confirmed = [int(writer.stdout.readline()) for _ in range(20)]
+        writer.kill()
+    checkpoints = started_journal.checkpoints(SESSION)
+    assert len(checkpoints) > confirmed[-1]
+    assert [branch.head for branch in started_journal.branches(SESSION)] == [checkpoints[-1].id]
+    assert len(Tree(checkpoints).path(checkpoints[-1].id)) == len(checkpoints)
+
+
+def test_many_may_open_a_new_store_at_the_same_moment(journal_path: Path) -> None:
+    command = [sys.executable, "-c", OPENER, str(journal_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    openers = [subprocess.Popen(command, env=environment) for _ in range(4)]
+    assert [opener.wait() for opener in openers] == [0, 0, 0, 0]
+
+
+OPENER = """
+import sys
+from pathlib import Path
+from branchpoint_vmruntime.lineage.journal import Journal
+
+for number in range(20):
+    Journal.open(Path(f"{sys.argv[1]}.{number}")).close()
+"""
