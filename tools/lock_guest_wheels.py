@@ -19,11 +19,10 @@ from branchpoint_vmruntime.image.recipe import GUEST_PYTHON, LOCK_FILE, WANTED_W
 from branchpoint_vmruntime.image.wheels import target_options  # noqa: E402
 
 
-def main() -> int:
+def main() -> None:
     """Resolve what is wanted, newest first, and write what came of it."""
     if f"{sys.version_info.major}.{sys.version_info.minor}" != GUEST_PYTHON:
-        print(f"run this with Python {GUEST_PYTHON}", file=sys.stderr)
-        return 2
+        sys.exit(f"run this with Python {GUEST_PYTHON}")
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.json"
         argv = [
@@ -44,9 +43,7 @@ def main() -> int:
         for item in installs
     )
     LOCK_FILE.write_text("\n".join(["# Written by tools/lock_guest_wheels.py", *lines, ""]))
-    print(f"{LOCK_FILE.relative_to(ROOT)}: {len(lines)} packages")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

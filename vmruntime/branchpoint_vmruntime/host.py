@@ -43,7 +43,7 @@ def tsc_khz() -> int:
     read_tsc = ctypes.CFUNCTYPE(ctypes.c_uint64)(address)
 
     def reading() -> tuple[float, int]:
-        """A moment and its count: the tightest of several, so that being interrupted does not matter."""
+        """A moment and its count: the tightest of several, lest an interruption matter."""
         best: tuple[int, float, int] | None = None
         for _ in range(_TSC_READINGS):
             before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)

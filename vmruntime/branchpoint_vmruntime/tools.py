@@ -1,4 +1,4 @@
-"""The programs of the host that machines and images need: found, installed, or unpacked into our home."""
+"""The programs machines and images need: found, installed, or unpacked into our home."""
 
 import os
 import re
@@ -56,7 +56,7 @@ def find_tools(home: Home) -> Tools:
 
 
 def ensure_tools(home: Home, progress: Progress) -> Tools:
-    """The tools, installed with root's rights, or else unpacked for this user alone, if they are not there."""
+    """The tools; those that are not there are installed, or unpacked for this user alone."""
     try:
         return find_tools(home)
     except MissingToolError as error:
@@ -83,7 +83,7 @@ def _too_old(error: MissingToolError) -> bool:
 
 
 def root_prefix() -> tuple[str, ...] | None:
-    """What to put before a command to run it as root without being asked; None if that cannot be."""
+    """What to put before a command to run it as root without being asked; None if we cannot."""
     if os.geteuid() == 0:
         return ()
     sudo = shutil.which("sudo")

@@ -1,4 +1,4 @@
-"""Programs unpacked into our home from the distribution's own packages, for users who may not install them."""
+"""Programs out of the distribution's packages, unpacked for a user who may not install them."""
 
 import shutil
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class UnpackedTools:
         return None
 
     def command(self, name: str) -> tuple[str, ...] | None:
-        """The start of a command line that runs the program with the libraries unpacked beside it."""
+        """The start of a command line: the program with the libraries unpacked beside it."""
         program = self.program(name)
         if program is None:
             return None
@@ -49,7 +49,7 @@ class UnpackedTools:
 
 
 def unpack_tools(home: Home, packages: Sequence[str]) -> None:
-    """Download the packages and what the host lacks of what they need, and unpack them without rights."""
+    """Download the packages and what the host lacks of what they need, and unpack them."""
     apt = open_host_apt(home.cache / "apt-host", status=HOST_STATUS)
     debs = apt.download(packages)
     part = home.tools / "root.part"

@@ -1,4 +1,4 @@
-"""An apt of our own: the host's programs and mirrors, but state, cache and chosen suite apart from the host's."""
+"""An apt of our own: the host's programs and mirrors, with state, cache and suite apart."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,9 @@ from branchpoint_vmruntime.image.sources import (
 )
 
 HOST_STATUS = Path("/var/lib/dpkg/status")
-MIRROR_HINT = "check that the Debian mirror in /etc/apt is reachable (apt-get update) and run the set-up again"
+MIRROR_HINT = (
+    "check that the Debian mirror in /etc/apt is reachable (apt-get update), then set up again"
+)
 _URI_LINE = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+)", re.MULTILINE)
 
 
@@ -45,7 +47,7 @@ class PrivateApt:
         return self.folder / "archives"
 
     def update(self) -> None:
-        """Fetch the package lists; ImageBuildError if a mirror does not answer or its signature is wrong."""
+        """Fetch the package lists; ImageBuildError if a mirror is silent or its signature wrong."""
         self._prepare()
         # Without Error-Mode apt takes an unreachable mirror for a warning and ends with status 0.
         self._apt("update", "-o", "APT::Update::Error-Mode=any", purpose="fetch the package lists")
@@ -95,7 +97,7 @@ class PrivateApt:
         self._config.write_text(
             config_text(self.folder, status)
             + f'Dir::Etc::sourceparts "{sources}";\n'
-            + (f'Dir::Etc::sourcelist "/etc/apt/sources.list";\n' if self.host_sources else "")
+            + ('Dir::Etc::sourcelist "/etc/apt/sources.list";\n' if self.host_sources else "")
             + host_acquire_config()
         )
 
@@ -205,7 +207,7 @@ def open_apt(folder: Path, suite: str, *, status: Path | None = None) -> Private
 
 
 def open_host_apt(folder: Path, *, status: Path) -> PrivateApt:
-    """An updated apt that sees exactly what the host's own sees, but writes nothing of the host's."""
+    """An updated apt that sees what the host's own sees, but writes nothing of the host's."""
     apt = PrivateApt(folder, "", status, host_sources=True)
     apt.update()
     return apt

@@ -1,14 +1,15 @@
-"""Making a guest image of a recipe, and the initramfs that goes with it: whole or not at all, and only once."""
+"""Making a guest image of a recipe, and its initramfs: whole or not at all, and only once."""
 
+import fcntl
 import hashlib
-import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from branchpoint_vmruntime.errors import DamagedError, ImageBuildError
+from branchpoint_vmruntime.errors import ImageBuildError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.apt import PrivateApt, open_apt
 from branchpoint_vmruntime.image.bytecode import compile_modules, prune_python, write_font_list
@@ -16,6 +17,17 @@ from branchpoint_vmruntime.image.configure import configure_tree
 from branchpoint_vmruntime.image.disks import make_disk_template, make_overlay_template
 from branchpoint_vmruntime.image.dpkg import UnpackedPackage, write_database
 from branchpoint_vmruntime.image.ext4 import make_ext4
+from branchpoint_vmruntime.image.guest_image import (
+    DISK,
+    KERNEL,
+    OVERLAY,
+    PROBE,
+    ROOT,
+    open_image,
+    write_manifest,
+)
+from branchpoint_vmruntime.image.guest_image import GuestImage as GuestImage
+from branchpoint_vmruntime.image.guest_image import find_image as find_image
 from branchpoint_vmruntime.image.initramfs import pack_initramfs, pack_probe
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.image.recipe import Recipe
@@ -23,38 +35,9 @@ from branchpoint_vmruntime.image.tree import Tree, control_files
 from branchpoint_vmruntime.image.wheels import install_wheels
 from branchpoint_vmruntime.tools import Tools
 
-KERNEL, ROOT, DISK, OVERLAY, PROBE = (
-    "vmlinuz", "root.ext4", "disk-template.qcow2", "overlay-empty.qcow2", "probe.cpio",
-)  # fmt: skip
-FILES = (KERNEL, ROOT, DISK, OVERLAY, PROBE)
-MANIFEST = "manifest.json"
 KERNEL_TREE = "kernel"
 BUSYBOX = "busybox"
 ROOT_INODE_BYTES = 16384
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What an image came out as: versions by package, and the sha256 of each of its files."""
-
-    digest: str
-    debs: Mapping[str, str]
-    wheels: tuple[str, ...]
-    sha256: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuestImage:
-    """One image on disk. The root is read-only; the templates are what machines' disks start from."""
-
-    digest: str
-    folder: Path
-    kernel: Path
-    root: Path
-    disk_template: Path
-    overlay_template: Path
-    probe: Path
-    manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +48,42 @@ class Initramfs:
     digest: str
 
 
-def find_image(home: Home, recipe: Recipe) -> GuestImage | None:
-    """The recipe's image if it was made."""
-    folder = home.images / recipe.digest
-    return _open_image(folder) if (folder / MANIFEST).exists() else None
-
-
 def ensure_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -> GuestImage:
     """The recipe's image, made now if need be; ImageBuildError leaves nothing of it."""
     found = find_image(home, recipe)
     if found is not None:
         return found
+    with _only_one_build(home):
+        return find_image(home, recipe) or _build_image(home, recipe, tools, progress)
+
+
+@contextmanager
+def _only_one_build(home: Home) -> Generator[None]:
+    """Two set-ups at once would do the same work twice, and stand in each other's way."""
+    with (home.images / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -> GuestImage:
+    for stale in home.images.glob(f".{recipe.digest}.*"):
+        _discard(stale)
     work = home.images / f".{recipe.digest}.{os.getpid()}"
-    _discard(work)
-    work.mkdir(parents=True)
+    work.mkdir()
     try:
         built = _ImageBuild(home, recipe, tools, progress, work).build()
         final = home.images / recipe.digest
         _discard(final)
+        _sync(built)
         built.rename(final)
     except OSError as error:
         raise ImageBuildError(
             f"the guest image could not be written: {error}",
-            hint=f"it needs 4 GiB in {home.root}; free some, or name another folder in BRANCHPOINT_HOME",
+            hint=f"it needs 4 GiB in {home.root}; free some, or set BRANCHPOINT_HOME",
         ) from error
     finally:
         _discard(work)
-    return _open_image(final)
+    return open_image(final)
 
 
 def ensure_initramfs(home: Home, image: GuestImage, guest_sources: Sequence[Path]) -> Initramfs:
@@ -126,7 +118,7 @@ class _ImageBuild:
         versions |= self._kernel(apt)
         self._python()
         self._pack()
-        self._write_manifest(versions)
+        write_manifest(self.out, self.recipe, versions)
         shutil.rmtree(apt.folder)
         return self.out
 
@@ -201,45 +193,13 @@ class _ImageBuild:
         used = (self.out / ROOT).stat().st_blocks * 512
         self.progress.done(f"{used >> 20} MiB")
 
-    def _write_manifest(self, versions: Mapping[str, str]) -> None:
-        manifest = Manifest(
-            digest=self.recipe.digest,
-            debs=dict(sorted(versions.items())),
-            wheels=tuple(wheel.split()[0] for wheel in self.recipe.wheels),
-            sha256={name: _file_digest(self.out / name) for name in FILES},
-        )
-        (self.out / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n")
 
-
-def _open_image(folder: Path) -> GuestImage:
-    try:
-        raw = json.loads((folder / MANIFEST).read_text())
-        manifest = Manifest(
-            digest=str(raw["digest"]),
-            debs={str(name): str(version) for name, version in raw["debs"].items()},
-            wheels=tuple(str(wheel) for wheel in raw["wheels"]),
-            sha256={str(name): str(digest) for name, digest in raw["sha256"].items()},
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise DamagedError(
-            f"the image in {folder} is damaged: {error}",
-            hint=f"delete {folder} and run branchpoint setup",
-        ) from error
-    return GuestImage(
-        digest=manifest.digest,
-        folder=folder,
-        kernel=folder / KERNEL,
-        root=folder / ROOT,
-        disk_template=folder / DISK,
-        overlay_template=folder / OVERLAY,
-        probe=folder / PROBE,
-        manifest=manifest,
-    )
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sync(folder: Path) -> None:
+    """Have the disk hold the files before their name says that they are whole."""
+    for path in folder.iterdir():
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 def _discard(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Python would otherwise work out at its first start in every machine: byte code and matplotlib's font list."""
+"""What Python would otherwise work out at first use: byte code and matplotlib's font list."""
 
 import shutil
 from pathlib import Path
@@ -25,9 +25,11 @@ import matplotlib.font_manager as fonts
 inside = matplotlib.get_data_path() + os.sep
 manager = fonts.FontManager()
 # Fonts of the host that builds must not be in the guest's list.
-manager.ttflist = sorted((f for f in manager.ttflist if f.fname.startswith(inside)), key=lambda f: f.fname)
-manager.afmlist = sorted((f for f in manager.afmlist if f.fname.startswith(inside)), key=lambda f: f.fname)
-fonts.json_dump(manager, os.path.join(sys.argv[1], f"fontlist-v{fonts.FontManager.__version__}.json"))
+for name in ("ttflist", "afmlist"):
+    found = [font for font in getattr(manager, name) if font.fname.startswith(inside)]
+    setattr(manager, name, sorted(found, key=lambda font: font.fname))
+name = f"fontlist-v{fonts.FontManager.__version__}.json"
+fonts.json_dump(manager, os.path.join(sys.argv[1], name))
 """
 
 
@@ -39,7 +41,7 @@ def prune_python(root: Path) -> None:
 
 
 def write_font_list(root: Path) -> None:
-    """Find the fonts of the guest's matplotlib, which takes a second of the first plot; none if it is not there."""
+    """Find the fonts of the guest's matplotlib, which takes a second of the first plot."""
     if not (root / SITE_PACKAGES / "matplotlib").is_dir():
         return
     cache = root / FONT_CACHE
@@ -56,7 +58,7 @@ def write_font_list(root: Path) -> None:
 
 
 def compile_modules(root: Path) -> None:
-    """Compile every module with the guest's own interpreter, to byte code that is never checked against its source."""
+    """Compile every module by the guest's interpreter, never to be checked against its source."""
     folders = [root / folder for folder in MODULE_FOLDERS if (root / folder).is_dir()]
     for folder in folders:
         # What an interpreter left while it worked on the tree holds times and paths of this host.

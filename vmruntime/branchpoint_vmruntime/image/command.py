@@ -21,7 +21,8 @@ def run_command(
 ) -> bytes:
     """What the program wrote to its standard output; ImageBuildError if it failed.
 
-    `purpose` completes "could not …"; `environment` is added to ours, or is all there is if not `inherit`.
+    `purpose` completes "could not …". `environment` is added to ours; without `inherit` it is all
+    there is.
     """
     merged = dict(os.environ) if inherit else {}
     merged.update({"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"})

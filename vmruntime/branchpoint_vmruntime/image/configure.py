@@ -1,4 +1,4 @@
-"""What the packages' own scripts would have set up, done by us: the scripts themselves need a running system."""
+"""What the packages' own scripts would have set up; they need a running system, this does not."""
 
 import os
 import shutil
@@ -8,9 +8,10 @@ from pathlib import Path
 from branchpoint_vmruntime.image.native import NativeRunner
 
 FOLDERS = (
-    ("dev", 0o755), ("etc/opt", 0o755), ("media", 0o755), ("mnt", 0o755), ("opt", 0o755), ("proc", 0o755),
-    ("root", 0o700), ("run", 0o755), ("srv", 0o755), ("sys", 0o755), ("tmp", 0o1777), ("usr/local/bin", 0o755),
-    ("usr/local/etc", 0o755), ("usr/local/games", 0o755), ("usr/local/include", 0o755),
+    ("dev", 0o755), ("etc/opt", 0o755), ("media", 0o755), ("mnt", 0o755), ("opt", 0o755),
+    ("proc", 0o755), ("root", 0o700), ("run", 0o755), ("srv", 0o755), ("sys", 0o755),
+    ("tmp", 0o1777), ("usr/local/bin", 0o755), ("usr/local/etc", 0o755),
+    ("usr/local/games", 0o755), ("usr/local/include", 0o755),
     ("usr/local/lib", 0o755), ("usr/local/sbin", 0o755), ("usr/local/share", 0o755),
     ("usr/local/src", 0o755), ("var/cache/apt/archives/partial", 0o755),
     ("var/lib/apt/lists/partial", 0o755), ("var/log", 0o755), ("var/mail", 0o2775),
@@ -86,7 +87,7 @@ PAM = {
 
 
 def configure_tree(root: Path, sources: str) -> None:
-    """Make a tree of unpacked packages one that boots and feels like a machine; `sources` is its apt's."""
+    """Make of a tree of unpacked packages one that is a machine; `sources` is for its apt."""
     _write_files(root)
     (root / "etc/apt/sources.list.d/debian.sources").write_text(sources)
     _write_accounts(root)

@@ -6,7 +6,7 @@ from pathlib import Path
 from branchpoint_vmruntime.image.command import run_command
 from branchpoint_vmruntime.image.ext4 import make_ext4
 
-# An inode for every 32 KiB: half a million files, at a table of 128 MiB that is never written until used.
+# Half a million files, in tables of 128 MiB that take no room until they are used.
 DISK_INODE_BYTES = 32768
 
 
@@ -24,7 +24,7 @@ def make_disk_template(
 
 
 def make_overlay_template(qemu_img: Sequence[str], overlay: Path, *, size_mib: int) -> None:
-    """An empty qcow2 that names no backing file: copied for each machine, the backing is told to QEMU."""
+    """An empty qcow2 that names no backing file; copied for each machine, and told its backing."""
     run_command(
         [*qemu_img, "create", "-q", "-f", "qcow2", overlay, f"{size_mib}M"],
         purpose="make the overlay template",

@@ -43,7 +43,7 @@ class UnpackedPackage:
 
 
 def write_database(root: Path, packages: Sequence[UnpackedPackage]) -> None:
-    """Write /var/lib/dpkg for packages that count as installed; their files are as they were shipped."""
+    """Write /var/lib/dpkg; the packages' files are still as they were shipped."""
     admin = root / "var/lib/dpkg"
     for name in ("info", "updates", "triggers", "alternatives", "parts"):
         (admin / name).mkdir(parents=True, exist_ok=True)

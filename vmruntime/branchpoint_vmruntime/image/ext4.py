@@ -1,4 +1,4 @@
-"""ext4 file systems made from a folder, the same bytes every time and owned by root whoever makes them."""
+"""Making ext4 file systems: the same bytes every time, and root's whoever makes them."""
 
 import mmap
 import os
@@ -10,8 +10,11 @@ from branchpoint_vmruntime.errors import ImageBuildError
 from branchpoint_vmruntime.image.command import run_command
 from branchpoint_vmruntime.image.epoch import BUILD_TIME_S
 
-# Named one by one: the defaults differ between e2fsprogs 1.47.0 and 1.47.2, and some are news to Linux 6.1.
-FEATURES = "none,dir_index,dir_nlink,ext_attr,extent,extra_isize,filetype,flex_bg,huge_file,large_file,sparse_super"
+# Named one by one, because the defaults differ between e2fsprogs 1.47.0 and 1.47.2.
+FEATURES = (
+    "none,dir_index,dir_nlink,ext_attr,extent,extra_isize,"
+    "filetype,flex_bg,huge_file,large_file,sparse_super"
+)
 UUID = "b4a2c0de-0000-4000-8000-000000000001"
 SUPERBLOCK = 1024
 READ_ONLY_METADATA_CSUM = 0x400
@@ -27,8 +30,8 @@ def make_ext4(
     filled = ["-d", str(folder)] if folder else []
     run_command(
         [
-            mke2fs, "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0", "-i", str(inode_bytes),
-            "-O", FEATURES, "-U", UUID, "-L", "branchpoint",
+            mke2fs, "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
+            "-i", str(inode_bytes), "-O", FEATURES, "-U", UUID, "-L", "branchpoint",
             "-E", f"root_owner=0:0,hash_seed={UUID},lazy_itable_init=0,nodiscard",
             *filled, image,
         ],
@@ -55,7 +58,7 @@ class Layout:
 
 
 def read_layout(data: mmap.mmap | bytes) -> Layout:
-    """The layout a superblock describes; ImageBuildError if inodes carry checksums, which we would break."""
+    """The layout in a superblock; ImageBuildError if inodes carry sums, which we would break."""
     word = struct.Struct("<I").unpack_from
     half = struct.Struct("<H").unpack_from
     (inodes,) = word(data, SUPERBLOCK)
@@ -82,7 +85,7 @@ def read_layout(data: mmap.mmap | bytes) -> Layout:
 
 
 def normalise(image: Path) -> None:
-    """Give every inode to root and date it to the build: mke2fs -d copies both from the host's files."""
+    """Give every inode to root and date it to the build; mke2fs -d took both from the host's."""
     with image.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         layout = read_layout(data)
         for group in range(-(-layout.inodes // layout.inodes_per_group)):

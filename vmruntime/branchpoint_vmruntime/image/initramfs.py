@@ -15,7 +15,7 @@ _FOLDERS = ("bin", "dev", "modules", "new", "proc", "ro", "rw", "sys")
 
 
 def pack_initramfs(kernel_tree: Path, busybox: Path, guest_sources: Sequence[Path]) -> bytes:
-    """The archive for machines; `guest_sources` are folders of Python packages, each named as it is imported."""
+    """The archive for machines; `guest_sources` are package folders, named as they are imported."""
     modules = load_order(kernel_tree, MODULES)
     order = "".join(f"{module.name}\n" for module in modules)
     return pack(
@@ -31,7 +31,7 @@ def pack_initramfs(kernel_tree: Path, busybox: Path, guest_sources: Sequence[Pat
 
 
 def pack_probe(busybox: Path) -> bytes:
-    """A tiny archive whose first program says that it runs, and ends: to try an accelerator with."""
+    """A tiny archive whose first program says that it runs, and ends: to try an accelerator."""
     return pack(_base(busybox, PROBE_INIT))
 
 

@@ -1,4 +1,4 @@
-"""Kernel modules out of a kernel package: which are needed, in which order to load them. Pure but for reading."""
+"""Kernel modules out of a kernel package: which are needed, and in which order to load them."""
 
 import gzip
 import lzma
@@ -22,7 +22,7 @@ class Module:
 
 
 def load_order(tree: Path, wanted: Sequence[str]) -> tuple[Module, ...]:
-    """The wanted modules and what they need, each after what it needs; one that is built in is left out."""
+    """The wanted modules and what they need, each after what it needs, without what is built in."""
     files = {module_name(path.name): path for path in sorted((tree / "lib/modules").rglob("*.ko*"))}
     built_in = {
         module_name(Path(line).name)
@@ -81,7 +81,7 @@ def dependencies(module: bytes) -> tuple[str, ...]:
 
 
 def without_signature(module: bytes) -> bytes:
-    """The module without its appended signature, which an emulated guest takes long to check and does not require."""
+    """The module without its signature, which nothing requires and emulation is slow to check."""
     if not module.endswith(SIGNATURE):
         return module
     information = module[-len(SIGNATURE) - 12 : -len(SIGNATURE)]

@@ -1,4 +1,4 @@
-"""Running a program of the tree through the tree's own loader: no chroot, no rights, nothing of the host's."""
+"""Running a tree's programs through the tree's own loader: no chroot, no rights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -9,25 +9,23 @@ GUEST_SUITE = "bookworm"
 GUEST_PYTHON = "3.11"
 LOCK_FILE = Path(__file__).with_name("requirements.lock")
 
-# Raised whenever the code that turns a recipe into a tree makes a different tree of the same recipe.
+# Raised whenever our own code begins to make another tree of the same recipe.
 BUILDER = 1
 
 WANTED_WHEELS = ("ipykernel>=7.4", "matplotlib", "numpy", "pandas", "pip")
 
-BASE_PACKAGES = tuple(
-    """
-    base-files base-passwd bash bsdutils coreutils dash debianutils diffutils dpkg findutils grep gzip
-    hostname init-system-helpers libc-bin login mount ncurses-base ncurses-bin perl-base sed
-    sysvinit-utils tar usr-is-merged util-linux
-    """.split()
-)
-EVERYDAY_PACKAGES = tuple(
-    """
-    apt bzip2 ca-certificates curl debian-archive-keyring file git gpgv iproute2 iputils-ping
-    less libpam-runtime lsof mawk nano netcat-openbsd openssl passwd procps psmisc python-is-python3
-    python3 python3-venv tzdata unzip wget xz-utils zip
-    """.split()
-)
+BASE_PACKAGES = (
+    "base-files", "base-passwd", "bash", "bsdutils", "coreutils", "dash", "debianutils",
+    "diffutils", "dpkg", "findutils", "grep", "gzip", "hostname", "init-system-helpers",
+    "libc-bin", "login", "mount", "ncurses-base", "ncurses-bin", "perl-base", "sed",
+    "sysvinit-utils", "tar", "usr-is-merged", "util-linux",
+)  # fmt: skip
+EVERYDAY_PACKAGES = (
+    "apt", "bzip2", "ca-certificates", "curl", "debian-archive-keyring", "file", "git", "gpgv",
+    "iproute2", "iputils-ping", "less", "libpam-runtime", "lsof", "mawk", "nano",
+    "netcat-openbsd", "openssl", "passwd", "procps", "psmisc", "python-is-python3", "python3",
+    "python3-venv", "tzdata", "unzip", "wget", "xz-utils", "zip",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

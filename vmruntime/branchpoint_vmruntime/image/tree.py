@@ -61,7 +61,7 @@ class Tree:
         return tuple(listed)
 
     def place_of(self, name: str) -> Path:
-        """Where the guest's path `name` lies on the host, its parent's symlinks resolved inside the tree."""
+        """Where a path of the guest's lies, its parents' symlinks followed inside the tree."""
         path = PurePosixPath(name.strip("/"))
         return self._folder(path.parent) / path.name
 

@@ -1,4 +1,4 @@
-"""The guest's Python packages: wheels for the guest's Python, put into the tree by the host's pip."""
+"""The guest's Python packages: wheels for its Python, put into the tree by the host's pip."""
 
 import shutil
 import sys
@@ -26,7 +26,7 @@ root-user-action = ignore
 
 
 def target_options() -> list[str]:
-    """pip's options that make it choose for the guest instead of the host."""
+    """Options of pip that make it choose for the guest instead of the host."""
     options = ["--only-binary=:all:", "--implementation", "cp", "--python-version", GUEST_PYTHON]
     for platform in PLATFORMS:
         options += ["--platform", platform]
@@ -45,7 +45,7 @@ def install_wheels(tree: Path, requirements: Sequence[str], scratch: Path) -> No
             "--requirement", lock,
         ],
         purpose="install the guest's Python packages",
-        hint="check that pip of this environment works and reaches its index: python -m pip download pip",
+        hint="check that pip works and reaches its index: python -m pip download pip",
     )  # fmt: skip
     place = tree / SITE_PACKAGES
     place.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def _move_children(source: Path, place: Path) -> None:
 
 
 def relocate_record(record: str) -> str:
-    r"""A RECORD for the guest's layout, in which scripts are one folder further up than under --target.
+    r"""A RECORD for the guest's layout, where scripts lie one folder further up.
 
     >>> relocate_record("../../bin/pip,sha256=x,1\npip/__init__.py,,\n")
     '../../../bin/pip,sha256=x,1\npip/__init__.py,,\n'
