@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Makes .venv at the project's root and installs the project into it; does nothing when that was done.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+stamp=.venv/.branchpoint-stamp
+
+# What the environment is made of: a change of either makes it stale.
+fingerprint() {
+    cat pyproject.toml setup.cfg tools/bootstrap.sh | sha256sum | cut -d' ' -f1
+}
+
+fail() {
+    echo "bootstrap: $1" >&2
+    exit 1
+}
+
+find_python() {
+    local candidate
+    for candidate in python3 python3.13 python3.12 python3.11 /usr/bin/python3; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 or newer is needed; as root: apt-get install python3"
+}
+
+has_ensurepip() {
+    "$1" -c 'import ensurepip, venv' 2>/dev/null
+}
+
+# What to put before a command to run it as root without being asked; fails if that cannot be.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        echo env
+    elif sudo -n true 2>/dev/null; then
+        echo "sudo -n"
+    else
+        return 1
+    fi
+}
+
+install_venv_package() {
+    local root
+    root=$(as_root) || return 1
+    $root apt-get -qq update && DEBIAN_FRONTEND=noninteractive $root apt-get -qq -y install \
+        --no-install-recommends python3-venv
+}
+
+# An ordinary user gets pip out of the distribution's own wheel, without installing anything.
+make_venv_by_wheel() {
+    local python=$1 scratch wheel
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' RETURN
+    mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/archives/partial"
+    # The host's own package lists may be missing or old, and only root may fetch them.
+    local private=(-o "Dir::State=$scratch/apt" -o "Dir::State::status=/var/lib/dpkg/status"
+        -o "Dir::Cache=$scratch/apt" -o "Debug::NoLocking=true")
+    (cd "$scratch" && apt-get -qq "${private[@]}" update &&
+        apt-get -qq "${private[@]}" download python3-pip-whl && dpkg-deb -x python3-pip-whl_*.deb .) ||
+        fail "pip could not be fetched; have this run as root: apt-get install python3-venv"
+    wheel=$(echo "$scratch"/usr/share/python-wheels/pip-*.whl)
+    "$python" -m venv --clear --without-pip .venv
+    .venv/bin/python "$wheel/pip" install --quiet --no-index "$wheel"
+}
+
+make_venv() {
+    local python=$1
+    if has_ensurepip "$python" || install_venv_package && has_ensurepip "$python"; then
+        "$python" -m venv --clear .venv
+    else
+        make_venv_by_wheel "$python"
+    fi
+}
+
+# An editable install leaves data files where they are, and Jupyter looks for kernels in share/jupyter.
+link_kernelspec() {
+    mkdir -p .venv/share/jupyter/kernels
+    ln -sfn "$PWD/kernel/kernelspec" .venv/share/jupyter/kernels/branchpoint
+}
+
+wanted=$(fingerprint)
+if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+    exit 0
+fi
+python=$(find_python)
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    echo "making .venv with $("$python" --version)"
+    make_venv "$python"
+fi
+echo "installing the project and its tools into .venv"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+link_kernelspec
+echo "$wanted" >"$stamp"
