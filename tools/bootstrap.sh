@@ -49,13 +49,13 @@ install_venv_package() {
 }
 
 # An ordinary user gets pip out of the distribution's own wheel, without installing anything.
-make_venv_by_wheel() {
-    local python=$1 scratch wheel
+make_venv_by_wheel() (
+    python=$1
     scratch=$(mktemp -d)
-    trap 'rm -rf "$scratch"' RETURN
+    trap 'rm -rf "$scratch"' EXIT
     mkdir -p "$scratch/apt/lists/partial" "$scratch/apt/archives/partial"
     # The host's own package lists may be missing or old, and only root may fetch them.
-    local private=(-o "Dir::State=$scratch/apt" -o "Dir::State::status=/var/lib/dpkg/status"
+    private=(-o "Dir::State=$scratch/apt" -o "Dir::State::status=/var/lib/dpkg/status"
         -o "Dir::Cache=$scratch/apt" -o "Debug::NoLocking=true")
     (cd "$scratch" && apt-get -qq "${private[@]}" update &&
         apt-get -qq "${private[@]}" download python3-pip-whl && dpkg-deb -x python3-pip-whl_*.deb .) ||
@@ -63,7 +63,7 @@ make_venv_by_wheel() {
     wheel=$(echo "$scratch"/usr/share/python-wheels/pip-*.whl)
     "$python" -m venv --clear --without-pip .venv
     .venv/bin/python "$wheel/pip" install --quiet --no-index "$wheel"
-}
+)
 
 make_venv() {
     local python=$1
