@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from tokenize import DEDENT, INDENT, TokenError, TokenInfo
 
-from IPython.core.inputtransformer2 import (
-    ESCAPE_SINGLES,
-    find_end_of_continued_line,
-    make_tokens_by_line,  # pyright: ignore[reportUnknownVariableType]
-)
+from IPython.core.inputtransformer2 import ESCAPE_SINGLES, make_tokens_by_line
 
 from branchpoint_kernel.commands import Command, Explain
 from branchpoint_kernel.grammar import parse
@@ -91,7 +87,9 @@ def _segments(lines: list[str]) -> Iterator[Segment]:
     start = 0
     reading = list(lines)
     while (at := _next_escape(reading, start)) is not None:
-        end = min(find_end_of_continued_line(reading, at) + 1, len(lines))
+        end = at + 1
+        while end < len(lines) and lines[end - 1].endswith("\\\n"):
+            end += 1
         text = "".join(lines[at:end]).replace("\\\n", " ")
         if (magic := _MAGIC_LINE.match(text)) is None:
             indent = re.match(r"\s*", lines[at])

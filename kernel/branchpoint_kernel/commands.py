@@ -78,6 +78,5 @@ class Explain:
     paged: bool
 
 
-Command = (
-    Checkpoint | Fork | Rollback | Branches | Checkpoints | Switch | Keep | Drop | RunIn | Explain
-)
+Operation = Checkpoint | Fork | Rollback | Branches | Checkpoints | Switch | Keep | Drop
+Command = Operation | RunIn | Explain

@@ -1,6 +1,7 @@
 """What each magic is called, takes and does: the one place help and completion are read from."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
@@ -27,7 +28,7 @@ class Magic:
     summary: str
     details: str
     takes: Takes
-    flags: MappingProxyType[str, Takes] = MappingProxyType({})
+    flags: Mapping[str, Takes] = field(default_factory=dict[str, Takes])
     cell: bool = False
 
     @property
@@ -57,7 +58,7 @@ MAGICS = MappingProxyType(
                     "    %checkpoint loaded --note 'before the joins'"
                 ),
                 takes=Takes.TEXT,
-                flags=MappingProxyType({"--note": Takes.TEXT}),
+                flags={"--note": Takes.TEXT},
             ),
             Magic(
                 name="fork",
@@ -73,13 +74,11 @@ MAGICS = MappingProxyType(
                     "    %fork 2 --from loaded"
                 ),
                 takes=Takes.NUMBER,
-                flags=MappingProxyType(
-                    {
-                        "--from": Takes.CHECKPOINT,
-                        "--names": Takes.NEW_NAMES,
-                        "--same-random": Takes.NOTHING,
-                    }
-                ),
+                flags={
+                    "--from": Takes.CHECKPOINT,
+                    "--names": Takes.NEW_NAMES,
+                    "--same-random": Takes.NOTHING,
+                },
             ),
             Magic(
                 name="rollback",
@@ -93,7 +92,7 @@ MAGICS = MappingProxyType(
                     "    %rollback loaded"
                 ),
                 takes=Takes.CHECKPOINT,
-                flags=MappingProxyType({"--no-safety": Takes.NOTHING}),
+                flags={"--no-safety": Takes.NOTHING},
             ),
             Magic(
                 name="branches",

@@ -1,0 +1,87 @@
+"""`python -P -m branchpoint_kernel -f CONNECTION_FILE`: the process that Jupyter starts."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from branchpoint_kernel.messages import Stamp
+from branchpoint_kernel.relay import Opened, Opening, Relay
+from branchpoint_kernel.sockets import Connection, front_end
+from branchpoint_vmruntime.manifest import Manifest
+from branchpoint_vmruntime.runtime import Runtime
+
+PARENT_POLL_S = 0.5
+# Jupyter waits 5 s by default and sends SIGTERM after half of it.
+EXIT_WITHIN_S = 2.0
+
+
+def session_key(connection_file: Path) -> str:
+    """What finds this notebook's session again: its path, if Jupyter told us."""
+    if named := os.environ.get("BRANCHPOINT_SESSION"):
+        return named
+    if notebook := os.environ.get("JPY_SESSION_NAME"):
+        return str(Path(notebook).absolute())
+    return str(connection_file.absolute())
+
+
+@asynccontextmanager
+async def opening(key: str) -> AsyncGenerator[Opened]:
+    """The session of this notebook, open as long as its machines are to live."""
+    async with Runtime() as runtime:
+        manifest = Manifest.beside(Path.cwd())
+        async with runtime.session(manifest, key=key) as session:
+            accelerator = await runtime.accelerator()
+            yield Opened(session, f"in a microVM under {accelerator.name} ({accelerator.reason})")
+
+
+async def watch_parent(relay: Relay) -> None:
+    """End when the Jupyter that started us is gone: nobody else would."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 (nothing tells a child that its parent ended)
+        await asyncio.sleep(PARENT_POLL_S)
+    relay.end()
+
+
+async def limit_exit(relay: Relay) -> None:
+    """Machines end with this process in any case; a slow goodbye must not look like a hang."""
+    await relay.wait_ending()
+    await asyncio.sleep(EXIT_WITHIN_S)
+    os._exit(0)
+
+
+async def serve(connection: Connection, opening: Opening, *, watched: bool) -> None:
+    """Serve front ends until one asks for the end, SIGTERM comes, or the watched parent is gone."""
+    with front_end(connection) as sockets:
+        stamp = Stamp(key=connection.key, scheme=connection.scheme)
+        relay = Relay(sockets, stamp, opening)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, relay.end)
+        beside = [asyncio.create_task(limit_exit(relay))]
+        if watched:
+            beside.append(asyncio.create_task(watch_parent(relay)))
+        await relay.serve()
+        for task in beside:
+            task.cancel()
+
+
+def main(arguments: list[str]) -> None:
+    """Run the kernel."""
+    parser = argparse.ArgumentParser(prog="python -m branchpoint_kernel")
+    parser.add_argument("-f", dest="connection_file", required=True, type=Path)
+    options = parser.parse_args(arguments)
+    logging.basicConfig(format="branchpoint: %(message)s")
+    # Interrupts come as messages; a signal to the whole terminal is not meant for us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    watched = os.environ.pop("JPY_PARENT_PID", None) is not None
+    key = session_key(options.connection_file)
+    connection = Connection.load(options.connection_file)
+    asyncio.run(serve(connection, lambda: opening(key), watched=watched))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

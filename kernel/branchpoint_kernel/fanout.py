@@ -1,0 +1,178 @@
+"""Runs one cell in several branches at once and shows what each gave."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from branchpoint_kernel import columns
+from branchpoint_kernel.columns import Column
+from branchpoint_kernel.commands import RunIn
+from branchpoint_kernel.conversations import Progress
+from branchpoint_kernel.messages import Channel, Message, Request, Stamp
+from branchpoint_kernel.publisher import Publisher, error_content
+from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.records import RECORD_TYPE, Fact, record
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.session import Branch, Session
+
+# A quick cell shows its result once; a slow one shows what there is, this often.
+PREVIEW_S = 0.5
+
+
+class Collecting:
+    """A cell in one branch: its outputs go into a column."""
+
+    holds_queue = False
+    executes = True
+
+    def __init__(self, column: Column, pass_on: Callable[[Message], None]) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._column = column
+        self._pass_on = pass_on
+        self._progress = Progress()
+        self._started_s = time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has run to its end."""
+        return self._progress.idle and self._progress.replied
+
+    def take(self, message: Message) -> None:
+        """Keep outputs; comms are the front end's."""
+        self._progress.note(message)
+        if message.type.startswith("comm_"):
+            self._pass_on(message)
+        elif message.channel is Channel.IOPUB:
+            self._column.add(message.type, message.read())
+        elif message.type == "execute_reply":
+            reply = message.read()
+            self._column.status = "ok" if reply["status"] == "ok" else "error"
+            if reply["status"] == "error":
+                self._column.failure = f"{reply['ename']}: {reply['evalue']}"
+            elif reply["status"] == "aborted":
+                self._column.failure = "aborted"
+        if self.over:
+            self._finish()
+
+    def fail(self, error: BranchpointError) -> None:
+        """The branch's machine is gone."""
+        self._column.status = "error"
+        self._column.failure = str(error)
+        self._column.add("error", error_content(error))
+        self._finish()
+
+    def _finish(self) -> None:
+        self._column.elapsed_ms = round((time.monotonic() - self._started_s) * 1000, 1)
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+class Fanout:
+    """`%%branch`."""
+
+    def __init__(self, session: Session, pumps: Pumps, publisher: Publisher, stamp: Stamp) -> None:
+        self._session = session
+        self._pumps = pumps
+        self._publisher = publisher
+        self._stamp = stamp
+
+    async def run(self, request: Request, command: RunIn) -> dict[str, Any]:
+        """Run the cell, show the outputs; the reply, an error if it failed in any branch."""
+        pumps = [self._pumps.of(branch) for branch in self._chosen(command)]
+        sides = [Column(pump.branch.name) for pump in pumps]
+        started_s = time.monotonic()
+        previewed = asyncio.Event()
+        preview = asyncio.create_task(self._preview(request, sides, previewed))
+        try:
+            await asyncio.gather(
+                *(
+                    self._run_in(pump, side, request, command.body)
+                    for pump, side in zip(pumps, sides, strict=True)
+                )
+            )
+        finally:
+            preview.cancel()
+        total_ms = round((time.monotonic() - started_s) * 1000, 1)
+        if previewed.is_set():
+            # A front end that knows no updates still gets the result, in place of the preview.
+            self._publisher.publish("clear_output", {"wait": True}, request.message.header)
+        self._publisher.display(request, self._bundle(sides, total_ms))
+        failed = [side for side in sides if side.status != "ok"]
+        return _failure(failed, len(sides)) if failed else {"status": "ok"}
+
+    def _chosen(self, command: RunIn) -> list[Branch]:
+        if command.names is None:
+            current = self._session.current.name
+            others = [
+                branch
+                for branch in self._session.branches()
+                if branch.state is BranchState.LIVE and branch.name != current
+            ]
+            if not others:
+                raise UsageError(
+                    "there is no live branch besides the current one",
+                    hint="make some with %fork N; %branches shows what there is",
+                )
+            return others
+        branches = [self._session.branch(name) for name in command.names]
+        for branch in branches:
+            if branch.state is not BranchState.LIVE:
+                raise UsageError(
+                    f"branch {branch.name!r} is {branch.state.value}: nothing runs in it",
+                    hint=f"wake it with %switch {branch.name}; %branches shows the live ones",
+                )
+        return branches
+
+    async def _run_in(self, pump: Pump, side: Column, request: Request, body: str) -> None:
+        asked = request.message.read()
+        content: dict[str, Any] = {
+            "code": body,
+            "silent": False,
+            "store_history": asked.get("store_history", True),
+            "user_expressions": {},
+            "allow_stdin": False,
+            # Nothing is queued behind it there, and what we send next must not be aborted.
+            "stop_on_error": False,
+        }
+        message = self._stamp.request("execute_request", content)
+
+        def pass_on(comm: Message) -> None:
+            if self._pumps.is_current(pump):
+                self._publisher.forward(comm)
+
+        conversation = Collecting(side, pass_on)
+        await pump.ask(message, conversation)
+        await conversation.done
+
+    async def _preview(
+        self, request: Request, sides: list[Column], previewed: asyncio.Event
+    ) -> None:
+        await asyncio.sleep(PREVIEW_S)
+        previewed.set()
+        display_id = uuid4().hex
+        shown = self._preview_bundle(sides)
+        self._publisher.display(request, shown, display_id)
+        while True:
+            await asyncio.sleep(PREVIEW_S)
+            now = self._preview_bundle(sides)
+            if now != shown:
+                shown = now
+                self._publisher.update_display(request, now, display_id)
+
+    def _preview_bundle(self, sides: list[Column]) -> dict[str, Any]:
+        return {"text/plain": columns.as_text(sides), "text/html": columns.as_html(sides)}
+
+    def _bundle(self, sides: list[Column], total_ms: float) -> dict[str, Any]:
+        more = {"runs": [side.record() for side in sides]}
+        fact = Fact("branch", total_ms=total_ms, more=more)
+        return {**self._preview_bundle(sides), RECORD_TYPE: record(self._session, fact)}
+
+
+def _failure(failed: list[Column], count: int) -> dict[str, Any]:
+    names = ", ".join(side.name for side in failed)
+    line = f"the cell failed in {len(failed)} of {count} branches: {names}"
+    lines = [line, *(f"{side.name}: {side.failure}" for side in failed)]
+    return {"status": "error", "ename": "BranchFailed", "evalue": line, "traceback": lines}

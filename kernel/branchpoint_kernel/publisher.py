@@ -1,0 +1,113 @@
+"""What front ends are told: statuses, replies, outputs; under our stamp, to whom they concern."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
+
+
+class Outlet(Protocol):
+    """Where frames leave: the bound sockets, or a list in a test."""
+
+    def send(self, channel: Channel, identities: tuple[bytes, ...], frames: list[bytes]) -> None:
+        """Hand frames over without waiting."""
+        ...
+
+
+def error_content(error: BranchpointError) -> dict[str, Any]:
+    """An error as a reply carries it: in words, without any traceback of ours.
+
+    >>> error_content(UsageError("no such thing", hint="type %branches"))["traceback"]
+    ['UsageError: no such thing', 'Hint: type %branches']
+    """
+    kind = type(error).__name__
+    name = kind if type(error) is UsageError else kind.removesuffix("Error")
+    lines = [f"{name}: {error}"] + ([f"Hint: {error.hint}"] if error.hint else [])
+    return {"status": "error", "ename": name, "evalue": str(error), "traceback": lines}
+
+
+class Publisher:
+    """Speaks to the front ends."""
+
+    def __init__(self, outlet: Outlet, stamp: Stamp) -> None:
+        self._outlet = outlet
+        self._stamp = stamp
+
+    def publish(
+        self,
+        message_type: str,
+        content: Mapping[str, Any],
+        parent: bytes = EMPTY,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A message of our own on iopub."""
+        frames = self._stamp.make(message_type, content, parent=parent, metadata=metadata)
+        self._outlet.send(Channel.IOPUB, (self._topic(message_type),), frames)
+
+    def status(self, state: str, parent: bytes = EMPTY) -> None:
+        """The kernel's state: starting, busy or idle."""
+        self.publish("status", {"execution_state": state}, parent)
+
+    def display(self, request: Request, data: Mapping[str, Any], display_id: str = "") -> None:
+        """An output of our own under a request."""
+        transient = {"display_id": display_id} if display_id else {}
+        content = {"data": data, "metadata": {}, "transient": transient}
+        self.publish("display_data", content, request.message.header)
+
+    def update_display(self, request: Request, data: Mapping[str, Any], display_id: str) -> None:
+        """Another content for an output shown earlier."""
+        content = {"data": data, "metadata": {}, "transient": {"display_id": display_id}}
+        self.publish("update_display_data", content, request.message.header)
+
+    def complain(self, request: Request, error: BranchpointError) -> None:
+        """An error as the output of a request."""
+        content = error_content(error)
+        del content["status"]
+        self.publish("error", content, request.message.header)
+
+    def forward(self, message: Message) -> None:
+        """A kernel's iopub message, as ours."""
+        topic = self._topic(message.type)
+        self._outlet.send(Channel.IOPUB, (topic,), self._stamp.restamp(message))
+
+    def pass_on(self, request: Request, message: Message) -> None:
+        """A kernel's reply or question, as ours, to the client whose request it belongs to."""
+        frames = self._stamp.restamp(message)
+        self._outlet.send(message.channel, request.identities, frames)
+
+    def reply(self, request: Request, content: Mapping[str, Any]) -> None:
+        """Our own reply to a request, if its kind gets one."""
+        if request.reply_type is None:
+            return
+        frames = self._stamp.make(
+            request.reply_type,
+            content,
+            parent=request.message.header,
+            metadata={"status": content.get("status", "ok")},
+        )
+        self._outlet.send(request.message.channel, request.identities, frames)
+
+    @contextmanager
+    def busy(self, request: Request) -> Generator[None]:
+        """Busy before, idle last."""
+        self.status("busy", request.message.header)
+        try:
+            yield
+        finally:
+            self.status("idle", request.message.header)
+
+    def answer(self, request: Request, content: Mapping[str, Any]) -> None:
+        """A whole answer: busy, reply, idle."""
+        with self.busy(request):
+            self.reply(request, content)
+
+    def welcome(self, subscription: bytes) -> None:
+        """Tell a subscriber that its subscription holds (protocol 5.5)."""
+        content = {"subscription": subscription.decode(errors="replace")}
+        frames = self._stamp.make("iopub_welcome", content)
+        self._outlet.send(Channel.IOPUB, (subscription,), frames)
+
+    def _topic(self, message_type: str) -> bytes:
+        return f"kernel.{self._stamp.session_id}.{message_type}".encode()

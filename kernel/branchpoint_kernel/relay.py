@@ -1,0 +1,181 @@
+"""Carries messages between the front ends' sockets and the open session, start to shutdown."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from branchpoint_kernel.kernel_facts import KernelFacts
+from branchpoint_kernel.messages import Channel, ForeignMessageError, Request, Stamp
+from branchpoint_kernel.notebook import Notebook, is_local
+from branchpoint_kernel.publisher import Publisher, error_content
+from branchpoint_kernel.shell_queue import ShellQueue
+from branchpoint_kernel.sockets import FrontEnd
+from branchpoint_vmruntime.errors import BranchpointError, MachineStartError
+from branchpoint_vmruntime.session import Session
+
+log = logging.getLogger(__name__)
+
+SUBSCRIBE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open session, and a line for the banner saying what its machines run under."""
+
+    session: Session
+    machine: str
+
+
+Opening = Callable[[], AbstractAsyncContextManager[Opened]]
+
+
+class Relay:
+    """The kernel as front ends see it, from the first moment, with a machine or without."""
+
+    def __init__(self, front_end: FrontEnd, stamp: Stamp, opening: Opening) -> None:
+        self._front_end = front_end
+        self._stamp = stamp
+        self._opening = opening
+        self._publisher = Publisher(front_end, stamp)
+        self._facts = KernelFacts()
+        self._queue = ShellQueue(self._guest_is_free)
+        self._notebook: Notebook | None = None
+        self._failure: BranchpointError | None = None
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Let `serve` return."""
+        self._ending.set()
+
+    async def wait_ending(self) -> None:
+        """Until the end has been asked for."""
+        await self._ending.wait()
+
+    async def serve(self) -> None:
+        """Answer until a shutdown request has been answered, or `end` is called."""
+        self._publisher.status("starting")
+        async with asyncio.TaskGroup() as tasks:
+            work = [
+                tasks.create_task(self._read(Channel.SHELL, self._take_shell)),
+                tasks.create_task(self._read(Channel.CONTROL, self._take_control)),
+                tasks.create_task(self._read(Channel.STDIN, self._take_stdin)),
+                tasks.create_task(self._greet_subscribers()),
+                tasks.create_task(self._work()),
+            ]
+            await self._ending.wait()
+            for task in work:
+                task.cancel()
+
+    def _guest_is_free(self) -> bool:
+        return self._notebook is None or self._notebook.guest_is_free
+
+    async def _work(self) -> None:
+        try:
+            async with self._opening() as opened, asyncio.TaskGroup() as tasks:
+                self._facts.machine = opened.machine
+                notebook = Notebook(
+                    opened.session, self._publisher, self._stamp, self._queue, self._facts, tasks
+                )
+                await notebook.start()
+                self._notebook = notebook
+                tasks.create_task(notebook.watch())
+                await notebook.serve_queue()
+        except* BranchpointError as group:
+            await self._serve_without_machine(group)
+
+    async def _serve_without_machine(self, group: BaseExceptionGroup[BranchpointError]) -> None:
+        failure: BaseException = group
+        while isinstance(failure, BaseExceptionGroup):
+            failure = failure.exceptions[0]
+        assert isinstance(failure, BranchpointError)
+        log.warning("there is no machine: %s", failure)
+        self._notebook = None
+        self._failure = failure
+        self._facts.machine = f"without a machine: {failure}"
+        while True:
+            queued = await self._queue.take()
+            self._refuse(queued.request, failure)
+
+    async def _read(self, channel: Channel, take: Callable[[Request], Awaitable[None]]) -> None:
+        async with asyncio.TaskGroup() as answering:
+            while True:
+                frames = await self._front_end.receive(channel)
+                try:
+                    request = self._stamp.read(channel, frames)
+                    local = channel is Channel.SHELL and is_local(request)
+                except (ForeignMessageError, ValueError, KeyError, TypeError) as error:
+                    log.warning("dropped a message on %s: %s", channel, error)
+                    continue
+                if request.type == "interrupt_request":
+                    # It can take seconds with a silent guest, and control must stay open.
+                    answering.create_task(self._interrupt(request))
+                elif local:
+                    self._take_local(request)
+                else:
+                    await take(request)
+
+    async def _greet_subscribers(self) -> None:
+        while True:
+            frame = (await self._front_end.receive(Channel.IOPUB))[0]
+            if frame and frame[0] == SUBSCRIBE:
+                self._publisher.welcome(frame[1:])
+
+    def _take_local(self, request: Request) -> None:
+        # A server asks for kernel_info whenever a page is opened, also while a machine comes up.
+        idle = self._notebook is None or (self._queue.empty and self._guest_is_free())
+        if request.type == "kernel_info_request" and idle:
+            self._publisher.answer(request, self._facts.content())
+        else:
+            self._queue.put(request, local=True)
+
+    async def _take_shell(self, request: Request) -> None:
+        if request.type == "shutdown_request":
+            self._shut_down(request)
+        elif request.subshell is not None and self._notebook is not None:
+            await self._notebook.forward(request)
+        else:
+            self._queue.put(request, local=False)
+
+    async def _take_control(self, request: Request) -> None:
+        match request.type:
+            case "kernel_info_request":
+                self._publisher.answer(request, self._facts.content())
+            case "shutdown_request":
+                self._shut_down(request)
+            case _ if self._notebook is not None:
+                await self._notebook.forward(request)
+            case _:
+                self._refuse(request, self._failure or _still_starting())
+
+    async def _take_stdin(self, request: Request) -> None:
+        if self._notebook is not None:
+            await self._notebook.give_input(request.message)
+
+    async def _interrupt(self, request: Request) -> None:
+        with self._publisher.busy(request):
+            if self._notebook is not None:
+                await self._notebook.interrupt()
+            self._publisher.reply(request, {"status": "ok"})
+
+    def _shut_down(self, request: Request) -> None:
+        restart = bool(request.message.read().get("restart", False))
+        content = {"status": "ok", "restart": restart}
+        self._publisher.answer(request, content)
+        self._publisher.publish("shutdown_reply", content, request.message.header)
+        self.end()
+
+    def _refuse(self, request: Request, error: BranchpointError) -> None:
+        if request.type == "execute_request":
+            with self._publisher.busy(request):
+                self._publisher.complain(request, error)
+                self._publisher.reply(request, {**error_content(error), "execution_count": 0})
+        elif request.type == "kernel_info_request":
+            self._publisher.answer(request, self._facts.content())
+        else:
+            self._publisher.answer(request, error_content(error))
+
+
+def _still_starting() -> BranchpointError:
+    return MachineStartError("the machine is still being started", hint="try again in a moment")

@@ -1,0 +1,192 @@
+"""How commands look: a compact line or tree for people, in plain text and in HTML. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint
+from branchpoint_vmruntime.session import (
+    Branch,
+    ForkReport,
+    KeepReport,
+    MemoryUse,
+    RollbackReport,
+)
+
+_STYLE = "font-family:var(--jp-code-font-family,monospace);white-space:pre;line-height:1.4"
+_DIM = "opacity:.65"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: a mark, a name, and what is said of it."""
+
+    mark: str
+    name: str
+    facts: tuple[str, ...] = ()
+
+    def text(self, width: int) -> str:
+        """As plain text, facts beginning in one column."""
+        facts = " · ".join(fact for fact in self.facts if fact)
+        return f"{self.mark} {self.name:<{width}}   {facts}".rstrip()
+
+    def html(self, width: int) -> str:
+        """As HTML, the same columns."""
+        facts = escape(" · ".join(fact for fact in self.facts if fact))
+        name = escape(f"{self.name:<{width}}")
+        return f'{escape(self.mark)} <b>{name}</b>   <span style="{_DIM}">{facts}</span>'
+
+
+def as_text(lines: Sequence[Line]) -> str:
+    """Lines as plain text."""
+    width = max((len(line.name) for line in lines), default=0)
+    return "\n".join(line.text(width) for line in lines)
+
+
+def as_html(lines: Sequence[Line]) -> str:
+    """Lines as HTML."""
+    width = max((len(line.name) for line in lines), default=0)
+    rows = "\n".join(line.html(width) for line in lines)
+    return f'<div style="{_STYLE}">{rows}</div>'
+
+
+def size(count: int) -> str:
+    """Bytes for people.
+
+    >>> size(38_200_000), size(1_100_000_000), size(900)
+    ('38 MB', '1.1 GB', '0.9 kB')
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if count >= factor:
+            value = count / factor
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
+    value = count / 1e3
+    return f"{value:.1f} kB" if 0 < value < 10 else f"{value:.0f} kB"
+
+
+def duration(milliseconds: float) -> str:
+    """Milliseconds for people.
+
+    >>> duration(46.2), duration(1840), duration(104000)
+    ('46 ms', '1.84 s', '104 s')
+    """
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.2f} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+def memory_facts(memory: MemoryUse | None) -> str:
+    """Own and shared memory, never added up."""
+    if memory is None:
+        return ""
+    return f"{size(memory.own_bytes)} own, {size(memory.shared_bytes)} shared"
+
+
+def checkpoint_lines(checkpoint: Checkpoint) -> list[Line]:
+    """What `%checkpoint` shows."""
+    return [Line("●", checkpoint.label, _checkpoint_facts(checkpoint))]
+
+
+def _checkpoint_facts(checkpoint: Checkpoint) -> tuple[str, ...]:
+    cost = checkpoint.cost
+    return (
+        f"guest paused {duration(cost.paused_ms)}",
+        f"{size(cost.memory_bytes + cost.device_bytes + cost.disk_bytes)} new",
+        f"image {size(cost.shared_bytes)} shared" if cost.shared_bytes else "",
+    )
+
+
+def fork_lines(report: ForkReport) -> list[Line]:
+    """What `%fork` shows: a tree of those that came up and those that did not."""
+    lines = [
+        Line(
+            "├─",
+            branch.name,
+            (f"awake {duration(branch.cost.awake_ms)}", memory_facts(branch.memory())),
+        )
+        for branch in report.branches
+    ]
+    lines += [
+        Line("├─", failure.name, ("did not come up", str(failure.error), failure.error.hint))
+        for failure in report.failures
+    ]
+    if lines:
+        last = lines[-1]
+        lines[-1] = Line("└─", last.name, last.facts)
+    return lines
+
+
+def rollback_lines(report: RollbackReport, dropped: int) -> list[Line]:
+    """What `%rollback` shows; `dropped` is how many queued cells it cost."""
+    took = f"in {duration(report.total_ms)}"
+    if report.safety is not None:
+        safety = f"what was left is saved: %rollback {report.safety.label}"
+    else:
+        safety = report.safety_note
+    lines = [Line("●", f"back at {report.checkpoint.label}", (took, safety))]
+    if dropped:
+        cells = "1 queued cell was" if dropped == 1 else f"{dropped} queued cells were"
+        lines.append(
+            Line("⚠", f"{cells} dropped", ("sent before this moment; run again if wanted",))
+        )
+    return lines
+
+
+def keep_lines(report: KeepReport) -> list[Line]:
+    """What `%keep` shows."""
+    lines = [Line("●", f"this notebook continues as {report.branch.name}", ())]
+    if report.parked:
+        names = ", ".join(branch.name for branch in report.parked)
+        lines.append(Line("○", f"parked: {names}", ("%switch wakes one",)))
+    return lines
+
+
+def switch_lines(branch: Branch) -> list[Line]:
+    """What `%switch` shows."""
+    return [
+        Line("●", f"this notebook continues as {branch.name}", (memory_facts(branch.memory()),))
+    ]
+
+
+def drop_lines(branches: Sequence[Branch]) -> list[Line]:
+    """What `%drop` shows."""
+    return [Line("✕", branch.name, ("dropped",)) for branch in branches]
+
+
+def branches_lines(
+    branches: Sequence[Branch], current: Branch, labels: dict[str, str], unseen: dict[str, int]
+) -> list[Line]:
+    """What `%branches` shows: those not dropped, the current one starred."""
+    return [
+        Line(
+            "*" if branch.name == current.name else " ",
+            branch.name,
+            (
+                branch.state.value,
+                f"at {labels.get(branch.record.head, branch.record.head)}",
+                memory_facts(branch.memory()),
+                f"{unseen[branch.name]} messages unseen" if unseen.get(branch.name) else "",
+            ),
+        )
+        for branch in branches
+        if branch.state is not BranchState.DROPPED
+    ]
+
+
+def checkpoints_lines(checkpoints: Sequence[Checkpoint]) -> list[Line]:
+    """What `%checkpoints` shows."""
+    return [
+        Line(
+            "●",
+            checkpoint.label,
+            (
+                checkpoint.kind.value,
+                f"on {checkpoint.branch}" if checkpoint.branch else "",
+                f"{checkpoint.created_at.astimezone():%H:%M:%S}",
+                size(checkpoint.cost.memory_bytes + checkpoint.cost.disk_bytes),
+                checkpoint.note,
+            ),
+        )
+        for checkpoint in checkpoints
+    ]

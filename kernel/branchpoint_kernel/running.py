@@ -1,0 +1,143 @@
+"""Runs a cell that holds our magics: its code in the guest, its commands here, in order.
+
+A cell of magics alone does not count: the reply bears the guest's last In[] number, because the
+guest never heard of the cell and a number of our own would be given out twice. In a mixed cell the
+last piece of code counts as the cell; those before it leave no trace in In, Out and the history.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from branchpoint_kernel.cells import Code, Segment, split
+from branchpoint_kernel.commands import Explain, RunIn
+from branchpoint_kernel.conversations import Part
+from branchpoint_kernel.fanout import Fanout
+from branchpoint_kernel.manual import MAGICS
+from branchpoint_kernel.messages import Request, with_content
+from branchpoint_kernel.operations import Operations, with_hint
+from branchpoint_kernel.publisher import Publisher, error_content
+from branchpoint_kernel.pumps import Pumps
+from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """An execute request whose cell is ours to run."""
+
+    request: Request
+    content: dict[str, Any]
+
+    @property
+    def code(self) -> str:
+        return str(self.content["code"])
+
+    @property
+    def silent(self) -> bool:
+        return bool(self.content.get("silent", False))
+
+    @property
+    def stops_on_error(self) -> bool:
+        return bool(self.content.get("stop_on_error", True)) and not self.silent
+
+
+class CellRunner:
+    """Takes cells apart and answers them as one."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        pumps: Pumps,
+        operations: Operations,
+        fanout: Fanout,
+        on_cell_error: Callable[[], None],
+    ) -> None:
+        self._publisher = publisher
+        self._pumps = pumps
+        self._operations = operations
+        self._fanout = fanout
+        self._on_cell_error = on_cell_error
+
+    async def run(self, request: Request) -> None:
+        """The whole answer to one request: one busy, one input, one reply, one idle."""
+        cell = _Cell(request, request.message.read())
+        with self._publisher.busy(request):
+            try:
+                reply = await self._run(cell)
+            except BranchpointError as error:
+                told = with_hint(error) if isinstance(error, UnknownNameError) else error
+                if not cell.silent:
+                    self._publisher.complain(request, told)
+                reply = error_content(told)
+            if reply["status"] == "error" and cell.stops_on_error:
+                self._on_cell_error()
+            defaults: dict[str, Any] = {"user_expressions": {}, "payload": []}
+            self._publisher.reply(
+                request, {**defaults, **reply, "execution_count": self._last_count()}
+            )
+
+    async def _run(self, cell: _Cell) -> dict[str, Any]:
+        try:
+            segments = split(cell.code) or []
+        except BranchpointError:
+            self._announce(cell, counts=False)
+            raise
+        codes = [at for at, segment in enumerate(segments) if isinstance(segment, Code)]
+        last_code = codes[-1] if codes else -1
+        self._announce(cell, counts=bool(codes))
+        reply: dict[str, Any] = {"status": "ok"}
+        payload: list[dict[str, Any]] = []
+        for at, segment in enumerate(segments):
+            answer = await self._run_segment(cell, segment, is_last_code=at == last_code)
+            payload += answer.get("payload", [])
+            if answer["status"] != "ok":
+                return answer
+            if at == last_code:
+                reply = answer
+        return {**reply, "payload": payload}
+
+    async def _run_segment(
+        self, cell: _Cell, segment: Segment, *, is_last_code: bool
+    ) -> dict[str, Any]:
+        match segment:
+            case Code():
+                return await self._run_code(cell, segment, is_last=is_last_code)
+            case Explain():
+                return self._explain(cell, segment)
+            case RunIn():
+                return await self._fanout.run(cell.request, segment)
+            case _:
+                shown = await self._operations.perform(segment)
+                if not cell.silent:
+                    self._publisher.display(cell.request, shown)
+                return {"status": "ok"}
+
+    async def _run_code(self, cell: _Cell, code: Code, *, is_last: bool) -> dict[str, Any]:
+        content = {**cell.content, "code": code.text}
+        if not is_last:
+            content |= {"store_history": False, "user_expressions": {}}
+        message = with_content(cell.request.message, content)
+        part = Part(cell.request, self._publisher)
+        await self._pumps.current.ask(message, part)
+        return await part.reply
+
+    def _explain(self, cell: _Cell, command: Explain) -> dict[str, Any]:
+        data = {"text/plain": MAGICS[command.magic].help}
+        if command.paged:
+            return {"status": "ok", "payload": [{"source": "page", "data": data, "start": 0}]}
+        if not cell.silent:
+            self._publisher.display(cell.request, data)
+        return {"status": "ok"}
+
+    def _announce(self, cell: _Cell, *, counts: bool) -> None:
+        if cell.silent:
+            return
+        count = self._last_count() + (counts and bool(cell.content.get("store_history", True)))
+        content = {"code": cell.code, "execution_count": count}
+        self._publisher.publish("execute_input", content, cell.request.message.header)
+
+    def _last_count(self) -> int:
+        try:
+            return self._pumps.current.execution_count
+        except BranchpointError:
+            return 0

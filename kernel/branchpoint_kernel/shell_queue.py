@@ -1,0 +1,68 @@
+"""The order of shell requests: the guest's at once, ours when all before them is done."""
+
+from asyncio import Event
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from branchpoint_kernel.messages import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A request in the queue: `local` if the host answers it, `doomed` if with "aborted"."""
+
+    request: Request
+    local: bool
+    doomed: bool = False
+
+
+class ShellQueue:
+    """First in, first out; what the host answers waits until the guest has nothing open."""
+
+    def __init__(self, guest_is_free: Callable[[], bool]) -> None:
+        self._guest_is_free = guest_is_free
+        self._queued: deque[Queued] = deque()
+        self._changed = Event()
+        self.working = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits and nothing of ours runs."""
+        return not self._queued and not self.working
+
+    @property
+    def waits_for_guest(self) -> bool:
+        """Whether one of ours is held up by what the guest has open."""
+        return bool(self._queued) and not self.working and not self._guest_is_free()
+
+    def put(self, request: Request, *, local: bool) -> None:
+        """Queue a request."""
+        self._queued.append(Queued(request, local))
+        self._changed.set()
+
+    async def take(self) -> Queued:
+        """The next request whose turn has come."""
+        self.working = False
+        while not self._queued or (self._must_wait(self._queued[0]) and not self._guest_is_free()):
+            self._changed.clear()
+            await self._changed.wait()
+        self.working = True
+        return self._queued.popleft()
+
+    def look_again(self) -> None:
+        """The guest may have become free."""
+        self._changed.set()
+
+    def doom(self) -> int:
+        """The cells waiting now shall be answered "aborted", as ipykernel does after an error."""
+        count = 0
+        for at, queued in enumerate(self._queued):
+            if queued.request.type == "execute_request" and not queued.doomed:
+                self._queued[at] = replace(queued, doomed=True)
+                count += 1
+        return count
+
+    @staticmethod
+    def _must_wait(queued: Queued) -> bool:
+        return queued.local or queued.doomed
