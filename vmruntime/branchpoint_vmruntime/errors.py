@@ -57,7 +57,7 @@ class ManifestError(UsageError):
 
 
 class HostError(BranchpointError):
-    """This host lacks something."""
+    """Something this host lacks."""
 
 
 class MissingToolError(HostError):
@@ -93,7 +93,7 @@ class GuestSilentError(MachineError):
 
     def __init__(self, asked: str, waited_s: float, console: Path) -> None:
         super().__init__(
-            f"the machine did not answer {asked!r} within {waited_s:g} s; its console is at {console}",
+            f"the machine did not answer {asked!r} within {waited_s:g} s (console: {console})",
             hint="go back to a checkpoint with %rollback, or restart the kernel",
         )
         self.waited_s = waited_s

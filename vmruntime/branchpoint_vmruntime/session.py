@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, overload
 
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.lineage import (
@@ -17,7 +17,10 @@ from branchpoint_vmruntime.lineage import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUse:
-    """Host memory of one machine, in bytes: `own` is its alone, `shared` is mapped from a shared image."""
+    """Host memory of one machine, in bytes.
+
+    `own` is its alone, `shared` is mapped from a shared image.
+    """
 
     own_bytes: int
     shared_bytes: int
@@ -26,8 +29,8 @@ class MemoryUse:
 class KernelChannel(Protocol):
     """Whole multipart messages to and from the kernel in one machine's incarnation.
 
-    A message is `[channel, header, parent_header, metadata, content, *buffers]` in bytes, where channel is one of
-    b"shell", b"control", b"stdin", b"iopub".
+    A message is `[channel, header, parent_header, metadata, content, *buffers]` in bytes, where
+    channel is one of b"shell", b"control", b"stdin", b"iopub".
     """
 
     @property
@@ -40,7 +43,10 @@ class KernelChannel(Protocol):
         ...
 
     async def receive(self) -> list[bytes]:
-        """The next message. Raises MachineEndedError, or KernelDiedError, saying in words why it ended."""
+        """The next message.
+
+        Raises MachineEndedError, or KernelDiedError, saying in words why it ended.
+        """
         ...
 
 
@@ -88,7 +94,10 @@ class ForkFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkReport(Sequence[Branch]):
-    """What a fork made: the branches that came up (it iterates over them) and those that did not."""
+    """What a fork made.
+
+    The branches that came up (it iterates over them) and those that did not.
+    """
 
     origin: Checkpoint
     branches: tuple[Branch, ...]
@@ -99,7 +108,11 @@ class ForkReport(Sequence[Branch]):
     def __len__(self) -> int:
         return len(self.branches)
 
-    def __getitem__(self, index):  # type: ignore
+    @overload
+    def __getitem__(self, index: int) -> Branch: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Branch]: ...
+    def __getitem__(self, index: int | slice) -> Branch | Sequence[Branch]:
         return self.branches[index]
 
     def __iter__(self) -> Iterator[Branch]:
@@ -128,7 +141,10 @@ class KeepReport:
 
 
 class Session(Protocol):
-    """One notebook's tree. Operations are serialised; each leaves the lineage whole or untouched."""
+    """One notebook's tree.
+
+    Operations are serialised; each leaves the lineage whole or untouched.
+    """
 
     @property
     def record(self) -> SessionRecord: ...
@@ -147,7 +163,10 @@ class Session(Protocol):
         ...
 
     def find(self, name: str | None) -> Checkpoint:
-        """By label (the newest that bears it) or by the start of its id; None: the current branch's last."""
+        """By label (the newest that bears it) or by the start of its id.
+
+        None: the current branch's last.
+        """
         ...
 
     def operations(self) -> list[Operation]: ...

@@ -38,7 +38,7 @@ class Tools:
 
     qemu: QemuProgram
     qemu_img: tuple[str, ...]
-    mke2fs: Path
+    mke2fs: tuple[str, ...]
     setpriv: Path | None
 
 
@@ -47,7 +47,7 @@ def find_tools(home: Home) -> Tools:
     unpacked = UnpackedTools(home.tools)
     qemu = _find_qemu(unpacked)
     qemu_img = _find("qemu-img", unpacked)
-    mke2fs = _which("mke2fs") or unpacked.program("mke2fs")
+    mke2fs = _find("mke2fs", unpacked)
     if qemu_img is None:
         raise _missing("qemu-img")
     if mke2fs is None:

@@ -9,10 +9,10 @@ from branchpoint_vmruntime.errors import ImageBuildError
 from branchpoint_vmruntime.image.command import run_command
 from branchpoint_vmruntime.image.sources import (
     Archive,
+    Mirrors,
     debian_archives,
     parse_deb822,
     parse_one_line,
-    sources_for,
 )
 
 HOST_STATUS = Path("/var/lib/dpkg/status")
@@ -185,7 +185,7 @@ def host_archives(etc: Path = Path("/etc/apt")) -> list[Archive]:
     return found
 
 
-def open_apt(folder: Path, suite: str, *, status: Path | None = None) -> PrivateApt:
+def open_apt(folder: Path, suite: str) -> tuple[PrivateApt, Mirrors]:
     """An updated apt for `suite` from the first of the host's mirrors that has it."""
     mains, securities = debian_archives(host_archives())
     if not mains:
@@ -196,13 +196,14 @@ def open_apt(folder: Path, suite: str, *, status: Path | None = None) -> Private
     security = securities[0] if securities else None
     failure: ImageBuildError | None = None
     for main in mains:
-        apt = PrivateApt(folder, sources_for(suite, main, security), status)
+        mirrors = Mirrors(main, security)
+        apt = PrivateApt(folder, mirrors.sources(suite))
         try:
             apt.update()
         except ImageBuildError as error:
             failure = failure or error
             continue
-        return apt
+        return apt, mirrors
     raise failure or ImageBuildError("no mirror was tried")
 
 

@@ -110,11 +110,11 @@ class _ImageBuild:
 
     def build(self) -> Path:
         self.progress.step("Debian packages")
-        apt = open_apt(self.home.cache / f"apt-{self.recipe.suite}", self.recipe.suite)
+        apt, mirrors = open_apt(self.home.cache / f"apt-{self.recipe.suite}", self.recipe.suite)
         debs = apt.download(self.recipe.packages)
         self.progress.done(f"{len(debs)} packages of Debian {self.recipe.suite}")
         self.out.mkdir()
-        versions = self._root_tree(apt, debs)
+        versions = self._root_tree(debs, mirrors.sources_in_guest(self.recipe.suite))
         versions |= self._kernel(apt)
         self._python()
         self._pack()
@@ -130,7 +130,7 @@ class _ImageBuild:
     def tree(self) -> Path:
         return self.work / "tree"
 
-    def _root_tree(self, apt: PrivateApt, debs: Sequence[Path]) -> dict[str, str]:
+    def _root_tree(self, debs: Sequence[Path], sources: str) -> dict[str, str]:
         self.progress.step("root file system")
         tree = Tree.create(self.tree)
         packages: list[UnpackedPackage] = []
@@ -139,7 +139,7 @@ class _ImageBuild:
             packages.append(UnpackedPackage(control, tree.unpack(deb)))
             self.progress.advance((index + 1) / len(debs))
         write_database(self.tree, packages)
-        configure_tree(self.tree, apt.sources)
+        configure_tree(self.tree, sources)
         self.progress.done(f"{len(packages)} packages unpacked")
         return {package.name: package.field("Version") for package in packages}
 

@@ -15,6 +15,8 @@ MODULE_FOLDERS = (
 )
 # The packages' own tests: 60 MB that no notebook imports.
 TESTS = ("matplotlib/tests", "mpl_toolkits/*/tests", "numpy/**/tests", "pandas/tests")
+# A link to the guest's /etc, which would be followed to the host's: neither run nor compiled here.
+_OUTSIDE = r"/sitecustomize\.py$"
 FONT_CACHE = "root/.cache/matplotlib"
 
 _FONT_LIST = """
@@ -47,7 +49,7 @@ def write_font_list(root: Path) -> None:
     cache = root / FONT_CACHE
     cache.mkdir(parents=True)
     NativeRunner(root).run(
-        PYTHON, "-B", "-s", "-c", _FONT_LIST, cache,
+        PYTHON, "-B", "-S", "-c", _FONT_LIST, cache,
         purpose="list the guest's fonts",
         environment={
             "PYTHONPATH": str(root / SITE_PACKAGES),
@@ -66,6 +68,6 @@ def compile_modules(root: Path) -> None:
             shutil.rmtree(cache)
     NativeRunner(root).run(
         PYTHON, "-B", "-S", "-m", "compileall", "-qq", "-f", "-j", "0", "-s", root, "-p", "/",
-        "--invalidation-mode", "unchecked-hash", *folders,
+        "--invalidation-mode", "unchecked-hash", "-x", _OUTSIDE, *folders,
         purpose="compile the guest's Python modules",
     )  # fmt: skip

@@ -173,7 +173,7 @@ def _write_certificates(root: Path, certificates: list[Path]) -> None:
 def _set_alternatives(root: Path, native: NativeRunner) -> None:
     for link, name, target, priority in ALTERNATIVES:
         native.run(
-            "usr/bin/update-alternatives", "--quiet", "--log", "/dev/null", "--root", root,
+            "usr/bin/update-alternatives", "--quiet", "--root", root, "--log", "/dev/null",
             "--install", link, name, target, str(priority),
             purpose=f"set the guest's alternative for {name}",
         )  # fmt: skip

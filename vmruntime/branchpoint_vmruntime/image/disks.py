@@ -11,7 +11,7 @@ DISK_INODE_BYTES = 32768
 
 
 def make_disk_template(
-    qemu_img: Sequence[str], mke2fs: Path, template: Path, *, size_mib: int
+    qemu_img: Sequence[str], mke2fs: Sequence[str], template: Path, *, size_mib: int
 ) -> None:
     """An empty ext4 as qcow2: what every machine's first overlay lies on."""
     raw = template.with_suffix(".raw")

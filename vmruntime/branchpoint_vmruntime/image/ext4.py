@@ -3,6 +3,7 @@
 import mmap
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,12 @@ INCOMPATIBLE_64BIT = 0x80
 
 
 def make_ext4(
-    mke2fs: Path, image: Path, *, size_mib: int, inode_bytes: int, folder: Path | None = None
+    mke2fs: Sequence[str],
+    image: Path,
+    *,
+    size_mib: int,
+    inode_bytes: int,
+    folder: Path | None = None,
 ) -> None:
     """A new file system in the sparse file `image`, without a journal, filled from `folder`."""
     with image.open("xb") as file:
@@ -30,7 +36,7 @@ def make_ext4(
     filled = ["-d", str(folder)] if folder else []
     run_command(
         [
-            mke2fs, "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
+            *mke2fs, "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
             "-i", str(inode_bytes), "-O", FEATURES, "-U", UUID, "-L", "branchpoint",
             "-E", f"root_owner=0:0,hash_seed={UUID},lazy_itable_init=0,nodiscard",
             *filled, image,

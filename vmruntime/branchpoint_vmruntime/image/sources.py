@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CODENAMES = frozenset(
     {"bullseye", "bookworm", "trixie", "forky", "sid", "stable", "testing", "unstable", "oldstable"}
 )
+GUEST_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<rest>.+)$")
 
 
@@ -110,12 +111,29 @@ def _doubt(archive: Archive) -> int:
     return 2
 
 
-def sources_for(suite: str, main: Archive, security: Archive | None) -> str:
-    """A deb822 sources file that gives `suite` from these archives."""
-    stanzas = [_stanza(main, [suite, f"{suite}-updates"])]
-    if security is not None:
-        stanzas.append(_stanza(security, [f"{suite}-security"]))
-    return "\n".join(stanzas)
+@dataclass(frozen=True, slots=True)
+class Mirrors:
+    """Where Debian is fetched from: the archive, and its security updates if the host has them."""
+
+    main: Archive
+    security: Archive | None
+
+    def sources(self, suite: str) -> str:
+        """A deb822 sources file that gives `suite`, trusted as the host trusts these mirrors."""
+        stanzas = [_stanza(self.main, [suite, f"{suite}-updates"])]
+        if self.security is not None:
+            stanzas.append(_stanza(self.security, [f"{suite}-security"]))
+        return "\n".join(stanzas)
+
+    def sources_in_guest(self, suite: str) -> str:
+        """The same for the guest's apt, which trusts Debian's own key and learns no password."""
+        security = _public(self.security) if self.security else None
+        return Mirrors(_public(self.main), security).sources(suite)
+
+
+def _public(archive: Archive) -> Archive:
+    uri = re.sub(r"://[^/@]*@", "://", archive.uri)
+    return replace(archive, uri=uri, signed_by=GUEST_KEYRING, trusted="")
 
 
 def _stanza(archive: Archive, suites: Sequence[str]) -> str:

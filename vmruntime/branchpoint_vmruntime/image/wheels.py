@@ -17,6 +17,9 @@ PLATFORMS = (
     "manylinux2010_x86_64",
     "manylinux1_x86_64",
 )
+# A script that pip names after the Python that runs it, whichever Python it installs for.
+HOST_PIP = f"pip3.{sys.version_info.minor}"
+GUEST_PIP = f"pip{GUEST_PYTHON}"
 PIP_CONF = """\
 [global]
 break-system-packages = true
@@ -54,7 +57,10 @@ def install_wheels(tree: Path, requirements: Sequence[str], scratch: Path) -> No
     _move_children(target, place)
     for record in place.glob("*.dist-info/RECORD"):
         record.write_text(relocate_record(record.read_text()))
-    for script in (tree / "usr/local/bin").iterdir():
+    scripts = tree / "usr/local/bin"
+    if (scripts / HOST_PIP).exists():
+        (scripts / HOST_PIP).rename(scripts / GUEST_PIP)
+    for script in scripts.iterdir():
         script.write_bytes(with_guest_python(script.read_bytes()))
     (tree / "etc/pip.conf").write_text(PIP_CONF)
 
@@ -76,13 +82,18 @@ def _move_children(source: Path, place: Path) -> None:
 
 
 def relocate_record(record: str) -> str:
-    r"""A RECORD for the guest's layout, where scripts lie one folder further up.
+    r"""A RECORD for the guest's layout: scripts lie one folder further up and are not the host's.
 
-    >>> relocate_record("../../bin/pip,sha256=x,1\npip/__init__.py,,\n")
-    '../../../bin/pip,sha256=x,1\npip/__init__.py,,\n'
+    >>> relocate_record("../../bin/ttx,sha256=x,1\na/__init__.py,sha256=y,2\n")
+    '../../../bin/ttx,,\na/__init__.py,sha256=y,2\n'
     """
-    lines = record.splitlines(keepends=True)
-    return "".join(f"../{line}" if line.startswith("../../") else line for line in lines)
+    lines = [
+        f"../{line.split(',')[0]},,".replace(f"/{HOST_PIP},", f"/{GUEST_PIP},")
+        if line.startswith("../../")
+        else line
+        for line in record.splitlines()
+    ]
+    return "".join(f"{line}\n" for line in sorted(lines))
 
 
 def with_guest_python(script: bytes) -> bytes:

@@ -175,16 +175,15 @@ def summary(operations: Sequence[Operation]) -> str:
     return "   ·   ".join(parts)
 
 
-def megabytes(size_bytes: int) -> str:
-    """A size in a unit that suits it.
+def size(count: int) -> str:
+    """Bytes for people.
 
-    >>> megabytes(38 << 20), megabytes(3 << 30), megabytes(200_000)
+    >>> size(38_200_000), size(3_000_000_000), size(200_000)
     ('38 MB', '3.0 GB', '0.2 MB')
     """
-    size_mb = size_bytes / (1 << 20)
-    if size_mb >= 1000:
-        return f"{size_mb / 1024:.1f} GB"
-    return f"{size_mb:.0f} MB" if size_mb >= 10 else f"{size_mb:.1f} MB"
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"
 
 
 def _rows(
@@ -281,7 +280,7 @@ def _draw_row(axes: Axes, columns: _Columns, row: _Row) -> None:
     if not isinstance(subject, BranchRecord):
         cost = subject.cost
         paused = f"{cost.paused_ms:,.0f} ms" if cost.paused_ms else "\N{EN DASH}"
-        new = megabytes(cost.memory_bytes + cost.device_bytes + cost.disk_bytes)
+        new = size(cost.memory_bytes + cost.device_bytes + cost.disk_bytes)
         _write(axes, columns.paused, y, paused, _PLAIN, side="right")
         _write(axes, columns.new, y, new, _PLAIN, side="right")
 

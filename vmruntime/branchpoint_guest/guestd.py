@@ -1,0 +1,294 @@
+"""The guest's first process.
+
+Answers the host, brings the user's processes to rest and back, reaps the dead.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from branchpoint_guest.freezer import FreezeTimeoutError, UserCgroup
+from branchpoint_guest.kernel_process import KernelProcess, user_environment
+from branchpoint_guest.ports import ControlPort, find_port
+from branchpoint_guest.waking import IDENTITY, Waking
+
+_FREEZE_TIMEOUT_S = 5.0
+_DRAIN_TIMEOUT_S = 20.0
+_HOOK_TIMEOUT_S = 5.0
+_CLOCK_TIMEOUT_S = 10.0
+_OUTPUT_LIMIT = 8 << 20
+
+Message = dict[str, Any]
+
+
+class CommandError(Exception):
+    """The host asked for something that could not be done; the text is for the host's user."""
+
+
+class Guestd:
+    """The loop and the handlers of what the host asks.
+
+    One message, one handler, one reply under the same id.
+    """
+
+    def __init__(self, port: ControlPort, cgroup: UserCgroup, waking: Waking) -> None:
+        self._port = port
+        self._cgroup = cgroup
+        self._waking = waking
+        self._kernel: KernelProcess | None = None
+        self._commands: dict[int, _Command] = {}
+        self._identity: Message = {}
+        self._handlers: dict[str, Callable[[Message], Message | None]] = {
+            "ping": self._ping,
+            "start": self._start,
+            "freeze": self._freeze,
+            "thaw": self._thaw,
+            "wake": self._wake,
+            "interrupt": self._interrupt,
+            "run": self._run,
+            "exec": self._exec,
+        }
+
+    def serve(self) -> None:
+        """Serve the host until the machine ends."""
+        wakeup, child_signal = os.pipe()
+        os.set_blocking(child_signal, False)
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(child_signal, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _note_nothing)
+        poller = select.poll()
+        poller.register(self._port.fd, select.POLLIN)
+        poller.register(wakeup, select.POLLIN)
+        self._port.send({"op": "booted", "uptime_s": time.monotonic()})
+        relay_fd = -1
+        while True:
+            if self._kernel and relay_fd < 0:
+                relay_fd = self._kernel.relay_link.sock.fileno()
+                poller.register(relay_fd, select.POLLIN)
+            ready = dict(poller.poll())
+            if self._port.fd in ready:
+                for message in self._port.receive_nowait():
+                    self._handle(message)
+            if wakeup in ready:
+                os.read(wakeup, 4096)
+                self._reap()
+            if self._kernel and relay_fd in ready:
+                self._pass_on_relay_messages(self._kernel)
+                if self._kernel.relay_link.closed:
+                    poller.unregister(relay_fd)
+
+    def _handle(self, message: Message) -> None:
+        try:
+            answer = self._handlers.get(str(message.get("op")), _unknown)(message)
+        except (CommandError, FreezeTimeoutError, OSError, TimeoutError) as error:
+            answer = {"error": str(error)}
+        if answer is not None:
+            self._port.send({"op": "reply", "id": message.get("id"), **answer})
+
+    def _ping(self, _: Message) -> Message:
+        return {"uptime_s": time.monotonic()}
+
+    def _start(self, message: Message) -> Message:
+        self._take_identity(message)
+        self._kernel = KernelProcess(self._cgroup, message["argv"], message["environment"])
+        return {"pid": self._kernel.kernel.pid}
+
+    def _freeze(self, message: Message) -> Message:
+        started = time.monotonic()
+        self._cgroup.freeze(_FREEZE_TIMEOUT_S)
+        frozen = time.monotonic()
+        sent = 0
+        if self._kernel and not self._kernel.relay_link.closed:
+            drained = self._kernel.relay_link.ask(
+                {"op": "drain", "received": message["sent"]}, "drained", _DRAIN_TIMEOUT_S
+            )
+            if drained is None:
+                self._cgroup.thaw()
+                raise CommandError("messages on their way to the host could not be drained")
+            sent = drained["sent"]
+        return {
+            "sent": sent,
+            "phases_ms": _phases(freeze=frozen - started, drain=time.monotonic() - frozen),
+        }
+
+    def _thaw(self, _: Message) -> Message:
+        self._ask_clock()
+        self._resume_relay()
+        self._cgroup.thaw()
+        return {}
+
+    def _wake(self, message: Message) -> Message:
+        started = time.monotonic()
+        self._port.generation = message["generation"]
+        self._ask_clock()
+        clock = time.monotonic()
+        self._waking.add_entropy(bytes.fromhex(message["entropy"]))
+        self._take_identity(message)
+        self._resume_relay()
+        self._cgroup.thaw()
+        thawed = time.monotonic()
+        answer = self._greet_hook(message.get("reseed"))
+        return {
+            **answer,
+            "phases_ms": _phases(
+                clock=clock - started, renew=thawed - clock, kernel=time.monotonic() - thawed
+            ),
+        }
+
+    def _greet_hook(self, reseed: str | None) -> Message:
+        if self._kernel is None or self._kernel.hook is None:
+            return {"nonce": "", "reseeded": []}
+        awake = self._kernel.hook.ask(
+            {"op": "awake", "identity": self._identity, "reseed": reseed}, "awake", _HOOK_TIMEOUT_S
+        )
+        if awake is None:
+            return {"nonce": None, "reseeded": []}
+        return {"nonce": awake["nonce"], "reseeded": awake["reseeded"]}
+
+    def _ask_clock(self) -> None:
+        asked = time.monotonic()
+        self._port.send({"op": "clock?"})
+        answer = self._port.wait_for("clock", _CLOCK_TIMEOUT_S)
+        self._waking.set_clock(answer["time_s"], asked, time.monotonic())  # type: ignore[arg-type]
+
+    def _take_identity(self, message: Message) -> None:
+        self._identity = message["identity"]
+        self._waking.take_identity(self._identity)
+
+    def _resume_relay(self) -> None:
+        if self._kernel and not self._kernel.relay_link.closed:
+            self._kernel.relay_link.send({"op": "resume", "generation": self._port.generation})
+
+    def _interrupt(self, _: Message) -> Message:
+        if self._kernel is None or self._kernel.kernel.poll() is not None:
+            raise CommandError("there is no kernel to interrupt")
+        self._kernel.interrupt()
+        return {}
+
+    def _run(self, message: Message) -> None:
+        if self._kernel is None or self._kernel.relay_link.closed:
+            raise CommandError("there is no kernel to run code in")
+        self._kernel.relay_link.send(message)
+
+    def _pass_on_relay_messages(self, kernel: KernelProcess) -> None:
+        for message in kernel.relay_link.receive_nowait():
+            match message.get("op"):
+                case "ran":
+                    self._port.send({**message, "op": "reply"})
+                case "ready":
+                    kernel.connect_hook()
+                    self._port.send({"op": "kernel-ready"})
+                case _:
+                    pass
+        if kernel.relay_link.closed:
+            self._port.send({"op": "relay-ended"})
+
+    def _exec(self, message: Message) -> None:
+        command = _Command(message, self._cgroup, self._identity)
+        self._commands[command.process.pid] = command
+
+    def _reap(self) -> None:
+        while (dead := _next_dead()) is not None:
+            command = self._commands.pop(dead, None)
+            if command is not None:
+                self._port.send({"op": "reply", "id": command.id, **command.result()})
+            elif self._kernel and dead == self._kernel.kernel.pid:
+                self._report_kernel_end(self._kernel)
+            elif self._kernel and dead == self._kernel.relay.pid:
+                self._kernel.relay.wait()
+            else:
+                os.waitpid(dead, 0)
+
+    def _report_kernel_end(self, kernel: KernelProcess) -> None:
+        used, limit = self._cgroup.memory_bytes()
+        self._port.send(
+            {
+                "op": "kernel-ended",
+                "status": kernel.kernel.wait(),
+                "kills_for_memory": self._cgroup.kills_for_memory(),
+                "memory_bytes": used,
+                "memory_limit_bytes": limit,
+            }
+        )
+
+
+class _Command:
+    """A command of the host's, run among the user's processes, its output kept in unnamed files."""
+
+    def __init__(self, message: Message, cgroup: UserCgroup, identity: Message) -> None:
+        self.id = message["id"]
+        self._output, self._errors, stdin = (_unnamed_file() for _ in range(3))
+        stdin.write(message.get("stdin", "").encode())
+        stdin.seek(0)
+        environment = user_environment() | {
+            f"BRANCHPOINT_{name.upper()}": str(value) for name, value in identity.items()
+        }
+        self.process = subprocess.Popen(
+            message["argv"],
+            cwd=message.get("cwd", "/root"),
+            env=environment | message.get("environment", {}),
+            stdin=stdin,
+            stdout=self._output,
+            stderr=self._errors,
+            start_new_session=True,
+            preexec_fn=cgroup.adopt_self,
+        )
+
+    def result(self) -> Message:
+        status = self.process.wait()
+        return {"status": status, "stdout": _text(self._output), "stderr": _text(self._errors)}
+
+
+def _unnamed_file() -> IO[bytes]:
+    return os.fdopen(os.open("/run", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), "w+b")
+
+
+def _unknown(message: Message) -> Message:
+    raise CommandError(f"this guest does not know {message.get('op')!r}")
+
+
+def _text(file: Any) -> str:
+    file.seek(0)
+    return file.read(_OUTPUT_LIMIT).decode(errors="replace")
+
+
+def _next_dead() -> int | None:
+    """The pid of a child that has ended, not yet waited for, so that its owner can do that."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return found.si_pid if found else None
+
+
+def _note_nothing(_signal: int, _frame: FrameType | None) -> None:
+    """A handler is needed for the wake-up descriptor to be written at all."""
+
+
+def _phases(**seconds: float) -> dict[str, float]:
+    return {name: round(1000 * value, 3) for name, value in seconds.items()}
+
+
+def _make_importable(library: Path) -> None:
+    """Let the user's Python import our packages, without an environment variable for all to see."""
+    minor = sys.version_info.minor
+    folder = Path(f"/usr/local/lib/python3.{minor}/dist-packages")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "branchpoint.pth").write_text(f"{library}\n")
+
+
+def main(library: Path) -> None:
+    """Set up what outlives every checkpoint, then serve."""
+    os.environ.update(user_environment())
+    IDENTITY.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    Path("/proc/self/oom_score_adj").write_text("-1000")
+    _make_importable(library)
+    port = ControlPort(os.open(find_port("control"), os.O_RDWR | os.O_CLOEXEC))
+    Guestd(port, UserCgroup(), Waking()).serve()

@@ -1,0 +1,154 @@
+"""The kernel in this guest and the relay beside it.
+
+Start them, speak with them, learn of their end.
+"""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from branchpoint_guest.freezer import UserCgroup
+from branchpoint_guest.ports import find_port
+
+RUN = Path("/run/branchpoint")
+CONNECTION = RUN / "kernel.json"
+HOOK_SOCKET = RUN / "hook.sock"
+
+_USER_ENVIRONMENT = {
+    "HOME": "/root",
+    "USER": "root",
+    "LOGNAME": "root",
+    "SHELL": "/bin/bash",
+    "TERM": "xterm-256color",
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+
+
+class LineSocket:
+    """Newline-delimited JSON over a stream socket. Sends block; reads take what is there."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._buffer = b""
+        self.closed = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message."""
+        self.sock.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive_nowait(self) -> list[dict[str, Any]]:
+        """Every whole message that has arrived."""
+        try:
+            while data := self.sock.recv(1 << 16, socket.MSG_DONTWAIT):
+                self._buffer += data
+            self.closed = True
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.closed = True
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [json.loads(line) for line in lines if line]
+
+    def ask(self, message: dict[str, Any], answer: str, timeout_s: float) -> dict[str, Any] | None:
+        """Send, and wait for the answer of that name; None if it does not come in time."""
+        try:
+            self.send(message)
+        except OSError:
+            return None
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0 and not self.closed:
+            select.select([self.sock], [], [], left)
+            for reply in self.receive_nowait():
+                if reply.get("op") == answer:
+                    return reply
+        return None
+
+
+class KernelProcess:
+    """The kernel, in the user's cgroup, and the relay, outside it: it must drain what is frozen."""
+
+    def __init__(self, cgroup: UserCgroup, argv: list[str], environment: dict[str, str]) -> None:
+        self._cgroup = cgroup
+        RUN.mkdir(mode=0o755, exist_ok=True)
+        self._write_connection_file()
+        self.hook: LineSocket | None = None
+        with Path("/dev/console").open("wb") as console:
+            self.kernel = subprocess.Popen(
+                [part.format(connection_file=CONNECTION) for part in argv],
+                cwd="/root",
+                env=user_environment()
+                | environment
+                | {"BRANCHPOINT_HOOK_SOCKET": str(HOOK_SOCKET)},
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+                preexec_fn=cgroup.adopt_self,
+            )
+            self.relay_link, self.relay = self._start_relay(console)
+
+    @staticmethod
+    def _write_connection_file() -> None:
+        ports = {
+            f"{name}_port": n
+            for n, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)
+        }
+        CONNECTION.write_text(
+            json.dumps(
+                {
+                    "transport": "ipc",
+                    "ip": str(RUN / "kernel"),
+                    "key": "",
+                    "signature_scheme": "hmac-sha256",
+                    **ports,
+                }
+            )
+        )
+
+    @staticmethod
+    def _start_relay(console: Any) -> tuple[LineSocket, subprocess.Popen[bytes]]:
+        ours, theirs = socket.socketpair()
+        argv = [sys.executable, "-P", "-m", "branchpoint_guestkernel.relay"]
+        argv += [
+            "--port",
+            str(find_port("kernel")),
+            "--connection",
+            str(CONNECTION),
+            "--control-fd",
+            str(theirs.fileno()),
+        ]
+        relay = subprocess.Popen(
+            argv,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=console,
+        )
+        theirs.close()
+        return LineSocket(ours), relay
+
+    def connect_hook(self) -> None:
+        """Connect to the hook in the kernel, if the kernel is one that has it."""
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(HOOK_SOCKET))
+        except OSError:
+            connection.close()
+        else:
+            self.hook = LineSocket(connection)
+
+    def interrupt(self) -> None:
+        """SIGINT to the kernel and what it started, as Jupyter does to a local kernel."""
+        os.killpg(self.kernel.pid, 2)
+
+
+def user_environment() -> dict[str, str]:
+    """The environment the user's processes start with."""
+    return dict(_USER_ENVIRONMENT)

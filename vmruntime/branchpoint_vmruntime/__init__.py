@@ -1,0 +1,14 @@
+"""MicroVMs that can be checkpointed, forked and rolled back, from a plain asyncio script.
+
+No daemon.
+"""
+
+from branchpoint_vmruntime.errors import BranchpointError as BranchpointError
+from branchpoint_vmruntime.lineage import BranchState as BranchState
+from branchpoint_vmruntime.lineage import Checkpoint as Checkpoint
+from branchpoint_vmruntime.manifest import Manifest as Manifest
+from branchpoint_vmruntime.runtime import Runtime as Runtime
+from branchpoint_vmruntime.session import Branch as Branch
+from branchpoint_vmruntime.session import ForkReport as ForkReport
+from branchpoint_vmruntime.session import RollbackReport as RollbackReport
+from branchpoint_vmruntime.session import Session as Session

@@ -1,0 +1,166 @@
+"""The base checkpoint: one cold boot to a warm kernel, saved, so that no session boots again."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from branchpoint_vmruntime.checkpoint import new_checkpoint_id, storage_error
+from branchpoint_vmruntime.errors import MachineStartError
+from branchpoint_vmruntime.lineage import BranchName, Checkpoint, CheckpointCost, CheckpointKind
+from branchpoint_vmruntime.machine import Identity, Machine, launch
+from branchpoint_vmruntime.memory.sparse import bytes_on_disk, dig_holes
+from branchpoint_vmruntime.restore import fresh_overlay
+from branchpoint_vmruntime.spec import (
+    Boot,
+    Disks,
+    Emulator,
+    GuestMemory,
+    MachineSize,
+    MachineSpec,
+    Port,
+)
+from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
+
+BOOT_TIMEOUT_S = 120.0
+KERNEL_TIMEOUT_S = 120.0
+BASE_LABEL = "base"
+
+# What a person does first, done once before everyone's first time: output, a traceback, completion,
+# inspection.
+_WARM_UP = """
+
+_shell = get_ipython()
+print("warm", flush=True)
+_shell.display_formatter.format({"a": 1})
+_shell.complete("pri")
+_shell.object_inspect("print")
+del _shell
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseOrder:
+    """What to boot.
+
+    `kernel_argv` is the Jupyter kernel's command with `{connection_file}` in it.
+    """
+
+    emulator: Emulator
+    size: MachineSize
+    kernel: Path
+    initramfs: Path
+    root: Path
+    disk_template: Path
+    overlay_template: Path
+    kernel_argv: tuple[str, ...]
+    facts: MachineFacts
+    key: str
+
+
+async def make_base(store: LayerStore, order: BaseOrder, work: Path) -> Checkpoint:
+    """Boot, warm up, save.
+
+    The machine that writes the image ends with that: running on, it would spoil it.
+    """
+    checkpoint = new_checkpoint_id()
+    staged = store.stage(checkpoint)
+    started = time.monotonic()
+    try:
+        phases, nonce = await _boot_and_save(staged, order, work)
+        dug = await asyncio.to_thread(dig_holes, staged.memory)
+        staged.write_facts(order.facts, nonce)
+        layer = await asyncio.to_thread(store.publish, staged, checkpoint)
+    except BaseException as error:
+        store.discard(staged)
+        if isinstance(error, OSError):
+            raise storage_error(error) from error
+        raise
+    return Checkpoint(
+        id=checkpoint,
+        session=None,
+        parent=None,
+        label=BASE_LABEL,
+        note=f"freshly booted, kernel warm; {dug >> 20} MB of zeros left out",
+        kind=CheckpointKind.BASE,
+        branch=BranchName("main"),
+        created_at=datetime.now(UTC),
+        key=order.key,
+        cost=CheckpointCost(
+            total_ms=round(1000 * (time.monotonic() - started), 3),
+            memory_bytes=bytes_on_disk(layer.memory),
+            device_bytes=layer.devices.stat().st_size,
+            disk_bytes=sum(bytes_on_disk(path) for path in layer.disks),
+            phases_ms=phases,
+        ),
+    )
+
+
+async def _boot_and_save(
+    staged: Layer, order: BaseOrder, work: Path
+) -> tuple[dict[str, float], str]:
+    overlay = fresh_overlay(work, order.overlay_template)
+
+    def spec(monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:
+        return MachineSpec(
+            emulator=order.emulator,
+            size=order.size,
+            memory=GuestMemory(path=staged.memory, shared=True),
+            disks=Disks(root=order.root, layers=(order.disk_template,), overlay=overlay),
+            start=Boot(kernel=order.kernel, initramfs=order.initramfs, tsc_khz=order.facts.tsc_khz),
+            ports=ports,
+            monitor_fd=monitor_fd,
+            console=work / "console.log",
+        )
+
+    identity = Identity.new(session="", branch="main", index=0)
+    started = time.monotonic()
+    async with launch(spec, work, identity) as machine:
+        try:
+            await machine.wait_booted(timeout_s=BOOT_TIMEOUT_S)
+            booted = time.monotonic()
+            await machine.start_kernel(order.kernel_argv, {}, timeout_s=KERNEL_TIMEOUT_S)
+            nonce = await _warm_up(machine)
+        except Exception as error:
+            raise MachineStartError(
+                f"the first boot did not succeed: {error}\n{console_tail(work / 'console.log')}"
+            ) from error
+        warm = time.monotonic()
+        await _save(machine, staged)
+    phases = {
+        "boot": round(1000 * (booted - started), 1),
+        "kernel": round(1000 * (warm - booted), 1),
+        "save": round(1000 * (time.monotonic() - warm), 1),
+    }
+    return phases, nonce
+
+
+async def _warm_up(machine: Machine) -> str:
+    """Do once what every session will do; the kernel's nonce."""
+    result = await machine.run(_WARM_UP, timeout_s=KERNEL_TIMEOUT_S)
+    if result.status != "ok":
+        raise MachineStartError(
+            f"the kernel answered its first cell with {result.error_name}: {result}"
+        )
+    await machine.freeze(timeout_s=KERNEL_TIMEOUT_S)
+    awake = await machine.wake(reseed=True, timeout_s=KERNEL_TIMEOUT_S)
+    return awake.nonce
+
+
+async def _save(machine: Machine, staged: Layer) -> None:
+    await machine.execute(["sync"])
+    await machine.freeze(timeout_s=BOOT_TIMEOUT_S)
+    monitor = await machine.monitor()
+    await monitor.stop()
+    await monitor.save_devices(staged.devices)
+    await machine.end("its state is saved as the base checkpoint")
+    staged.link_disk(machine.disks.overlay)
+
+
+def console_tail(console: Path, *, size: int = 2000) -> str:
+    """The last of what a guest wrote to its console."""
+    try:
+        return console.read_bytes()[-size:].decode(errors="replace")
+    except OSError:
+        return "(no console)"

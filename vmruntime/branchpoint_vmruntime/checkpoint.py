@@ -1,0 +1,173 @@
+"""From what was captured to a checkpoint that is there whole: difference, files, record."""
+
+import asyncio
+import errno
+import mmap
+import os
+import secrets
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from branchpoint_vmruntime.capture import Capture, capture
+from branchpoint_vmruntime.errors import CheckpointError, StorageError
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    Checkpoint,
+    CheckpointCost,
+    CheckpointId,
+    CheckpointKind,
+    SessionId,
+)
+from branchpoint_vmruntime.machine import Machine
+from branchpoint_vmruntime.memory.dirty import dirty_runs, total_size
+from branchpoint_vmruntime.memory.layer import differing_runs, write_layer
+from branchpoint_vmruntime.memory.sparse import bytes_on_disk
+from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
+
+_SPARE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOrder:
+    """What a new checkpoint is to be called and where it belongs."""
+
+    session: SessionId
+    parent: CheckpointId
+    label: str
+    note: str
+    kind: CheckpointKind
+    branch: BranchName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A capture on its way to becoming a checkpoint. Publish it or discard it."""
+
+    id: CheckpointId
+    order: CheckpointOrder
+    staged: Layer
+    captured: Capture
+    started_at: datetime
+    started_s: float
+
+
+def new_checkpoint_id() -> CheckpointId:
+    """A fresh id: short enough to type the start of."""
+    return CheckpointId(secrets.token_hex(6))
+
+
+def require_space(folder: Path, machine: Machine) -> None:
+    """StorageError if what the machine has written would not fit on the disk."""
+    needed = total_size(dirty_runs(machine.pid, machine.spec.memory.path)) + _SPARE_BYTES
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise StorageError(
+            f"the disk of {folder} has {free >> 20} MB free; this may need {needed >> 20} MB",
+            hint="free some space there, or `%drop` a branch; nothing was changed",
+        )
+
+
+async def draft(
+    store: LayerStore,
+    machine: Machine,
+    overlay_template: Path,
+    order: CheckpointOrder,
+    *,
+    resume: bool,
+) -> Draft:
+    """Capture the machine. Whatever fails, it runs on and nothing is left behind."""
+    started_s, started_at = time.monotonic(), datetime.now(UTC)
+    checkpoint = new_checkpoint_id()
+    staged = store.stage(checkpoint)
+    try:
+        captured = await capture(machine, staged, overlay_template, resume=resume)
+    except BaseException as error:
+        store.discard(staged)
+        if isinstance(error, OSError):
+            raise storage_error(error) from error
+        raise
+    return Draft(
+        id=checkpoint,
+        order=order,
+        staged=staged,
+        captured=captured,
+        started_at=started_at,
+        started_s=started_s,
+    )
+
+
+async def publish(
+    store: LayerStore,
+    pending: Draft,
+    machine: Machine,
+    parent_image: Path,
+    facts: MachineFacts,
+    nonce: str,
+) -> Checkpoint:
+    """Write what differs from the parent's memory, put the folder in place. The caller records it.
+
+    StorageError or CheckpointError, and nothing left behind, if that fails.
+    """
+    writing = time.monotonic()
+    try:
+        memory_bytes = await asyncio.to_thread(_write_memory, pending, parent_image)
+        pending.staged.write_facts(facts, nonce)
+        layer = await asyncio.to_thread(store.publish, pending.staged, pending.id)
+    except BaseException as error:
+        store.discard(pending.staged)
+        if isinstance(error, OSError):
+            raise storage_error(error) from error
+        raise
+    machine.overlays_saved()
+    captured, order = pending.captured, pending.order
+    done = time.monotonic()
+    cost = CheckpointCost(
+        stopped_ms=round(captured.stopped_ms, 3),
+        paused_ms=round(captured.paused_ms, 3),
+        total_ms=round(1000 * (done - pending.started_s), 3),
+        dirty_bytes=captured.dirty_bytes,
+        memory_bytes=memory_bytes,
+        device_bytes=layer.devices.stat().st_size,
+        disk_bytes=sum(bytes_on_disk(path) for path in layer.disks),
+        shared_bytes=bytes_on_disk(captured.image),
+        phases_ms=captured.phases_ms | {"write": round(1000 * (done - writing), 3)},
+    )
+    return Checkpoint(
+        id=pending.id,
+        session=order.session,
+        parent=order.parent,
+        label=order.label,
+        note=order.note,
+        kind=order.kind,
+        branch=order.branch,
+        created_at=pending.started_at,
+        key=facts.key,
+        cost=cost,
+    )
+
+
+def _write_memory(pending: Draft, parent_image: Path) -> int:
+    captured = pending.captured
+    with (
+        parent_image.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as parent,
+        memoryview(parent) as view,
+    ):
+        size = len(parent)
+        runs = differing_runs(captured.runs, captured.pages, view)
+        return write_layer(pending.staged.memory, size, runs)
+
+
+def storage_error(error: OSError) -> StorageError | CheckpointError:
+    """An error of the disk, in words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            f"the disk is full: {error}", hint="free some space there; nothing was changed"
+        )
+    return CheckpointError(
+        f"the checkpoint could not be written: {os.strerror(error.errno or errno.EIO)}",
+        hint="nothing of it was kept, and the machine runs on",
+    )

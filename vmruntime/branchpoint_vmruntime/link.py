@@ -1,0 +1,216 @@
+"""The two links to a guest: control (asked and answered) and kernel (whole messages, both ways)."""
+
+import asyncio
+import itertools
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from branchpoint_guest import wire
+from branchpoint_vmruntime.errors import GuestSilentError, MachineEndedError, MachineError
+
+_QUEUE_LIMIT_BYTES = 64 << 20
+
+
+class GuestRefusedError(MachineError):
+    """The guest answered that it could not do what was asked."""
+
+
+class ControlLink(asyncio.Protocol):
+    """Questions to guestd and its answers, matched by id; its events go to the handler given.
+
+    It answers the guest's question for the time itself, as soon as it arrives: the guest takes half
+    the round trip as the error of its clock.
+    """
+
+    def __init__(self, on_event: Callable[[dict[str, Any]], None], console: Path) -> None:
+        self.generation = 0
+        self._on_event = on_event
+        self._console = console
+        self._reader = wire.FrameReader()
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._transport: asyncio.WriteTransport | None = None
+        self._end: MachineError | None = None
+
+    @classmethod
+    async def open(
+        cls, sock: socket.socket, on_event: Callable[[dict[str, Any]], None], console: Path
+    ) -> "ControlLink":
+        """Speak over our end of the pair; takes the socket over."""
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_connection(lambda: cls(on_event, console), sock=sock)
+        return link
+
+    async def ask(
+        self, op: str, fields: Mapping[str, Any] | None = None, *, timeout_s: float
+    ) -> dict[str, Any]:
+        """Ask, and wait for the answer.
+
+        GuestSilentError, GuestRefusedError or MachineEndedError.
+        """
+        if self._end is not None:
+            raise self._end
+        number = next(self._ids)
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        self._send({**(fields or {}), "op": op, "id": number})
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply = await answer
+        except TimeoutError as error:
+            raise GuestSilentError(op, timeout_s, self._console) from error
+        finally:
+            self._waiting.pop(number, None)
+        if "error" in reply and isinstance(reply["error"], str):
+            raise GuestRefusedError(reply["error"])
+        return reply
+
+    def fail(self, error: MachineError) -> None:
+        """Give everyone who waits, and whoever asks from now on, this error."""
+        self._end = error
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(error)
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        for frame in self._reader.feed(data):
+            if frame.generation == self.generation:
+                self._take(wire.decode_control(frame))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        match message.get("op"):
+            case "clock?":
+                self._send({"op": "clock", "time_s": time.time()})
+            case "reply":
+                answer = self._waiting.get(message["id"])
+                if answer is not None and not answer.done():
+                    answer.set_result(message)
+            case _:
+                self._on_event(message)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._transport is not None:
+            self._transport.write(wire.encode_control(self.generation, message))
+
+
+class KernelLink(asyncio.Protocol):
+    """Messages to and from the kernel of one incarnation. Implements `session.KernelChannel`."""
+
+    def __init__(self, incarnation: str) -> None:
+        self.incarnation = incarnation
+        self.generation = 0
+        self.sent = 0
+        self.received = 0
+        self._reader = wire.FrameReader()
+        self._queue: deque[list[bytes]] = deque()
+        self._queued_bytes = 0
+        self._arrived = asyncio.Event()
+        self._gate = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._transport: asyncio.Transport | None = None
+        self._end: MachineError | None = None
+
+    @classmethod
+    async def open(cls, sock: socket.socket, incarnation: str) -> "KernelLink":
+        """Speak over our end of the pair.
+
+        Takes the socket over. Closed to senders until `resume`.
+        """
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_connection(lambda: cls(incarnation), sock=sock)
+        return link
+
+    async def send(self, parts: Sequence[bytes]) -> None:
+        """Queue a message for the kernel; waits while the machine is at rest or slow to read."""
+        await self._gate.wait()
+        await self._writable.wait()
+        if self._end is not None or self._transport is None:
+            raise self._end or MachineEndedError("the link is closed")
+        body = wire.pack_parts(parts)
+        self.sent += 1
+        self._transport.write(wire.header(wire.Kind.MESSAGE, self.generation, len(body)))
+        self._transport.write(body)
+
+    async def receive(self) -> list[bytes]:
+        """The next message, in order.
+
+        Once all have been taken, the error that says why there are no more.
+        """
+        while not self._queue:
+            if self._end is not None:
+                raise self._end
+            self._arrived.clear()
+            await self._arrived.wait()
+        parts = self._queue.popleft()
+        self._queued_bytes -= sum(map(len, parts))
+        if self._queued_bytes < _QUEUE_LIMIT_BYTES and self._transport is not None:
+            self._transport.resume_reading()
+        return parts
+
+    def quiesce(self) -> int:
+        """Let no more out; the number sent in this incarnation, for the guest to wait for."""
+        self._gate.clear()
+        return self.sent
+
+    async def wait_received(self, count: int) -> None:
+        """Wait until that many messages of this incarnation have arrived here."""
+        while self.received < count:
+            if self._end is not None:
+                raise self._end
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def open_gate(self) -> None:
+        """Let senders through."""
+        self._gate.set()
+
+    def resume(self) -> None:
+        """Count from zero and let senders through: the relay in the guest has done the same."""
+        self.sent = 0
+        self.received = 0
+        self.open_gate()
+
+    def fail(self, error: MachineError) -> None:
+        """Nothing more will come, for this reason."""
+        self._end = self._end or error
+        self._arrived.set()
+        self._gate.set()
+        self._writable.set()
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        for frame in self._reader.feed(data):
+            if frame.generation != self.generation:
+                continue
+            self.received += 1
+            self._queue.append(wire.unpack_parts(frame.body))
+            self._queued_bytes += len(frame.body)
+        self._arrived.set()
+        if self._queued_bytes >= _QUEUE_LIMIT_BYTES and self._transport is not None:
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Called by asyncio."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Called by asyncio."""
+        self._writable.set()

@@ -1,0 +1,408 @@
+"""One machine, from its start to its end.
+
+The only file that puts process, monitor and links together.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import shutil
+import socket
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from branchpoint_vmruntime.command_line import command_line
+from branchpoint_vmruntime.errors import (
+    FreezeError,
+    GuestSilentError,
+    KernelDiedError,
+    MachineEndedError,
+    MachineError,
+    MachineStartError,
+    WakeError,
+)
+from branchpoint_vmruntime.link import ControlLink, GuestRefusedError, KernelLink
+from branchpoint_vmruntime.memory.dirty import memory_use
+from branchpoint_vmruntime.monitor import Monitor
+from branchpoint_vmruntime.process import QemuProcess
+from branchpoint_vmruntime.spec import MachineSpec, Port
+
+CONTROL_PORT = "control"
+KERNEL_PORT = "kernel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who an incarnation is.
+
+    Readable in the guest. `token` is worth nothing outside this session.
+    """
+
+    session: str
+    branch: str
+    index: int
+    incarnation: str
+    token: str
+
+    @classmethod
+    def new(cls, *, session: str, branch: str, index: int) -> "Identity":
+        """A fresh incarnation of a branch."""
+        return cls(
+            session=session,
+            branch=branch,
+            index=index,
+            incarnation=secrets.token_hex(8),
+            token=secrets.token_urlsafe(24),
+        )
+
+    def as_message(self) -> dict[str, Any]:
+        """As the guest reads it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frozen:
+    """A guest at rest: nothing of the user's runs, no byte is under way."""
+
+    phases_ms: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awake:
+    """What a guest said on waking.
+
+    `reseeded` names the generators of user space that were made new.
+    """
+
+    nonce: str
+    reseeded: tuple[str, ...]
+    phases_ms: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What code run in the kernel gave.
+
+    Its text output with the repr of its value; `str()` is the text.
+    """
+
+    status: str
+    text: str
+    elapsed_ms: float
+    error_name: str = ""
+    error_value: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What a command run in the guest gave."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+class Machine:
+    """A running microVM. Made by `launch`, which also ends it."""
+
+    def __init__(
+        self, spec: MachineSpec, folder: Path, process: QemuProcess, identity: Identity
+    ) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.process = process
+        self.identity = identity
+        self.end_reason = ""
+        self.disks = spec.disks
+        self.unsaved_overlays: tuple[Path, ...] = ()
+        self._monitor: asyncio.Task[Monitor] | None = None
+        self._control: ControlLink | None = None
+        self._kernel: KernelLink | None = None
+        self._booted = asyncio.Event()
+        self._kernel_ready = asyncio.Event()
+        self._failure: MachineError | None = None
+
+    @property
+    def pid(self) -> int:
+        """QEMU's process id."""
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether QEMU runs."""
+        return not self.process.ended
+
+    @property
+    def failure(self) -> MachineError | None:
+        """Why the machine, or the kernel in it, can no longer be used; None while it can."""
+        return self._failure
+
+    @property
+    def kernel(self) -> KernelLink:
+        """The channel to the kernel."""
+        if self._kernel is None:
+            raise MachineEndedError("the machine has no kernel link")
+        return self._kernel
+
+    @property
+    def control(self) -> ControlLink:
+        """The link to guestd."""
+        if self._control is None:
+            raise MachineEndedError("the machine has no control link")
+        return self._control
+
+    def seal_overlay(self, fresh: Path) -> None:
+        """Note that the disk now writes to `fresh`, and the overlay before it no longer changes.
+
+        Sealed overlays count as unsaved until a checkpoint that holds them has been published: if
+        it is not, the next one must hold them as well.
+        """
+        sealed = self.disks.overlay
+        self.unsaved_overlays = (*self.unsaved_overlays, sealed)
+        self.disks = replace(self.disks, layers=(*self.disks.layers, sealed), overlay=fresh)
+
+    def overlays_saved(self) -> None:
+        """Note that a checkpoint now holds every sealed overlay."""
+        self.unsaved_overlays = ()
+
+    async def monitor(self) -> Monitor:
+        """QEMU's monitor, once it has answered."""
+        if self._monitor is None:
+            raise MachineEndedError("the machine has no monitor")
+        return await asyncio.shield(self._monitor)
+
+    async def wait_booted(self, *, timeout_s: float) -> None:
+        """Wait for guestd's first word after a cold boot."""
+        await self._wait(self._booted, "boot", timeout_s)
+
+    async def start_kernel(
+        self, argv: Sequence[str], environment: dict[str, str], *, timeout_s: float
+    ) -> None:
+        """Start the kernel in a booted machine and wait until it answers."""
+        fields = {
+            "identity": self.identity.as_message(),
+            "argv": list(argv),
+            "environment": environment,
+        }
+        await self.control.ask("start", fields, timeout_s=timeout_s)
+        await self._wait(self._kernel_ready, "kernel start", timeout_s)
+        self.kernel.open_gate()
+
+    async def freeze(self, *, timeout_s: float) -> Frozen:
+        """Bring the user's processes to rest with nothing under way on the links.
+
+        FreezeError if that does not succeed; then everything runs on as before.
+        """
+        sent = self.kernel.quiesce()
+        try:
+            reply = await self.control.ask("freeze", {"sent": sent}, timeout_s=timeout_s)
+            await self._wait_received(reply["sent"], timeout_s)
+        except (GuestSilentError, GuestRefusedError) as error:
+            await self._undo_freeze()
+            raise FreezeError(
+                f"the machine could not be brought to rest: {error}",
+                hint="nothing was saved and it runs on; try again, or go back with %rollback",
+            ) from error
+        return Frozen(phases_ms=reply["phases_ms"])
+
+    async def _wait_received(self, count: int, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.kernel.wait_received(count)
+        except TimeoutError as error:
+            raise GuestSilentError(
+                "messages of the kernel", timeout_s, self.spec.console
+            ) from error
+
+    async def _undo_freeze(self) -> None:
+        with contextlib.suppress(MachineError):
+            await self.control.ask("thaw", timeout_s=2.0)
+        self.kernel.resume()
+
+    async def thaw(self, *, timeout_s: float) -> None:
+        """Let the same incarnation run on, its clock put right."""
+        await self.control.ask("thaw", timeout_s=timeout_s)
+        self.kernel.resume()
+
+    async def run_on(self) -> None:
+        """Let a machine that was captured and left stopped go on as if nothing had been."""
+        monitor = await self.monitor()
+        await monitor.resume()
+        await self.thaw(timeout_s=30.0)
+
+    async def wake(self, *, reseed: bool, timeout_s: float) -> Awake:
+        """The handshake of a new incarnation: clock, entropy, identity, then thaw.
+
+        WakeError if it is not completed; the machine must not be handed out then.
+        """
+        generation = secrets.randbits(32)
+        self.control.generation = generation
+        self.kernel.generation = generation
+        order = {
+            "generation": generation,
+            "entropy": secrets.token_hex(32),
+            "identity": self.identity.as_message(),
+            "reseed": secrets.token_hex(32) if reseed else None,
+        }
+        try:
+            reply = await self.control.ask("wake", order, timeout_s=timeout_s)
+        except MachineError as error:
+            raise WakeError(f"the machine did not wake: {error}") from error
+        if reply["nonce"] is None:
+            raise WakeError("the machine woke, but the kernel inside did not answer")
+        self.kernel.resume()
+        return Awake(
+            nonce=reply["nonce"], reseeded=tuple(reply["reseeded"]), phases_ms=reply["phases_ms"]
+        )
+
+    async def run(self, code: str, *, timeout_s: float) -> RunResult:
+        """Run code in the kernel, from guestd's side: works without Jupyter on the host."""
+        fields = {"code": code, "timeout_s": timeout_s}
+        reply = await self.control.ask("run", fields, timeout_s=timeout_s + 5.0)
+        error: dict[str, str] = reply.get("error") or {}
+        return RunResult(
+            status=reply["status"],
+            text=reply["text"],
+            elapsed_ms=reply["elapsed_ms"],
+            error_name=error.get("ename", ""),
+            error_value=error.get("evalue", ""),
+        )
+
+    async def execute(
+        self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """Run a command among the user's processes and wait for it."""
+        fields = {"argv": list(argv), "stdin": stdin}
+        reply = await self.control.ask("exec", fields, timeout_s=timeout_s)
+        return CommandResult(status=reply["status"], stdout=reply["stdout"], stderr=reply["stderr"])
+
+    async def interrupt(self, *, timeout_s: float = 5.0) -> None:
+        """SIGINT to the kernel's process group."""
+        await self.control.ask("interrupt", timeout_s=timeout_s)
+
+    async def ping(self, *, timeout_s: float) -> None:
+        """Ask for a sign of life."""
+        await self.control.ask("ping", timeout_s=timeout_s)
+
+    def memory(self) -> tuple[int, int]:
+        """Host memory in bytes: its own, and mapped from the shared image."""
+        return memory_use(self.pid)
+
+    async def end(self, reason: str = "it was ended") -> None:
+        """End it at once; nothing of it is kept but what was checkpointed."""
+        self.end_reason = reason
+        await self.process.end()
+
+    async def _wait(self, event: asyncio.Event, what: str, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+        except TimeoutError as error:
+            raise GuestSilentError(what, timeout_s, self.spec.console) from error
+        if self._failure is not None:
+            raise self._failure
+
+    def _on_event(self, message: dict[str, Any]) -> None:
+        match message.get("op"):
+            case "booted":
+                self._booted.set()
+            case "kernel-ready":
+                self._kernel_ready.set()
+            case "kernel-ended":
+                self._fail_kernel(KernelDiedError(describe_kernel_end(message)))
+            case "relay-ended":
+                self._fail_kernel(KernelDiedError("the relay beside the kernel has ended"))
+            case _:
+                pass
+
+    def _fail_kernel(self, error: MachineError) -> None:
+        self._failure = self._failure or error
+        self._booted.set()
+        self._kernel_ready.set()
+        if self._kernel is not None:
+            self._kernel.fail(error)
+
+    def _on_process_end(self) -> None:
+        why = self.end_reason or self.process.describe_end()
+        error = MachineEndedError(f"the machine has ended: {why}")
+        self._fail_kernel(error)
+        if self._control is not None:
+            self._control.fail(error)
+
+    async def connect(
+        self, monitor: socket.socket, control: socket.socket, kernel: socket.socket
+    ) -> None:
+        """Take up the conversations. Called by `launch`."""
+        self._control = await ControlLink.open(control, self._on_event, self.spec.console)
+        self._kernel = await KernelLink.open(kernel, self.identity.incarnation)
+        self._monitor = asyncio.create_task(Monitor.connect(monitor, name=self.folder.name))
+        self.process.on_end(self._on_process_end)
+
+    async def close(self) -> None:
+        """End it and its conversations. Called by `launch`."""
+        await self.end()
+        if self._monitor is not None:
+            with contextlib.suppress(MachineError):
+                monitor = await self._monitor
+                await monitor.close()
+
+
+def describe_kernel_end(message: dict[str, Any]) -> str:
+    """In words why the kernel inside a machine ended.
+
+    >>> describe_kernel_end({"status": -9, "kills_for_memory": 0})
+    'the kernel inside the machine was killed by signal 9'
+    """
+    status = int(message["status"])
+    if message["kills_for_memory"]:
+        limit = int(message["memory_limit_bytes"]) >> 20
+        return f"the machine ran out of memory: its kernel was killed at the limit of {limit} MiB"
+    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    return f"the kernel inside the machine {how}"
+
+
+@asynccontextmanager
+async def launch(
+    make_spec: Callable[[int, tuple[Port, ...]], MachineSpec],
+    folder: Path,
+    identity: Identity,
+    *,
+    inherit: Sequence[int] = (),
+) -> AsyncGenerator[Machine]:
+    """Start QEMU in a folder of its own and end it, folder and all, on leaving.
+
+    `make_spec` is given the monitor's descriptor and the ports; `inherit` are descriptors the spec
+    names.
+    """
+    pairs = [socket.socketpair() for _ in range(3)]
+    ours = [pair[0] for pair in pairs]
+    theirs = [pair[1] for pair in pairs]
+    try:
+        fds = [sock.fileno() for sock in theirs]
+        ports = (Port(name=CONTROL_PORT, fd=fds[1]), Port(name=KERNEL_PORT, fd=fds[2]))
+        spec = make_spec(fds[0], ports)
+        process = QemuProcess.start(
+            command_line(spec), pass_fds=[*fds, *inherit], log=folder / "qemu.log"
+        )
+    except OSError as error:
+        for sock in ours:
+            sock.close()
+        raise MachineStartError(f"QEMU could not be started: {error}") from error
+    finally:
+        for sock in theirs:
+            sock.close()
+    machine = Machine(spec, folder, process, identity)
+    try:
+        for sock in ours:
+            sock.setblocking(False)  # noqa: FBT003
+        await machine.connect(*ours)
+        yield machine
+    finally:
+        await machine.close()
+        shutil.rmtree(folder, ignore_errors=True)

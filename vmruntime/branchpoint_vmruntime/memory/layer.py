@@ -1,0 +1,127 @@
+"""A memory layer: the pages of a checkpoint that differ from its parent's, in a file of their own.
+
+Little-endian. Header: magic `BPMEM001`, page size (u32), number of runs (u32), memory size in bytes
+(u64). Then the runs: first page (u64), number of pages (u32), 1 if they are all zero, else 0 (u32).
+Then, from the next multiple of the page size, the pages of the runs that are not zero, in order.
+"""
+
+import itertools
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from branchpoint_vmruntime.errors import DamagedError
+from branchpoint_vmruntime.memory.dirty import PAGE, Run
+from branchpoint_vmruntime.memory.sparse import copy_range, punch_hole
+
+_HEADER = struct.Struct("<8sIIQ")
+_RUN = struct.Struct("<QII")
+_MAGIC = b"BPMEM001"
+
+
+@dataclass(frozen=True, slots=True)
+class PageRun:
+    """Neighbouring pages of a layer; `zero` if they hold nothing but zeros and so take no room."""
+
+    first: int
+    count: int
+    zero: bool
+
+
+def differing_runs(
+    runs: Sequence[Run], pages: memoryview, parent: memoryview
+) -> list[tuple[PageRun, memoryview]]:
+    """Of the pages copied from a machine, those that differ from the parent's, with their bytes.
+
+    `pages` holds the runs' bytes one after another; `parent` is the parent's whole memory.
+    """
+    found: list[tuple[PageRun, memoryview]] = []
+    start = 0
+    for run in runs:
+        new = _as_pages(pages[start : start + run.size])
+        old = _as_pages(parent[run.offset : run.offset + run.size])
+        changed = (new != old).any(axis=1)
+        zero = ~new.any(axis=1)
+        kind = np.where(changed, np.where(zero, 2, 1), 0)
+        for first, last in _stretches(kind):
+            if kind[first]:
+                piece = pages[start + first * PAGE : start + last * PAGE]
+                place = PageRun(run.offset // PAGE + first, last - first, bool(kind[first] == 2))
+                found.append((place, piece))
+        start += run.size
+    return found
+
+
+def _as_pages(data: memoryview) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(data, dtype="<u8").reshape(-1, PAGE // 8)
+
+
+def _stretches(values: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(values)) + 1
+    bounds = [0, *edges.tolist(), len(values)]
+    yield from itertools.pairwise(bounds)
+
+
+def write_layer(path: Path, memory_bytes: int, runs: Sequence[tuple[PageRun, memoryview]]) -> int:
+    """Write a layer file; the number of bytes written. The caller syncs and publishes it."""
+    table = b"".join(_RUN.pack(run.first, run.count, run.zero) for run, _ in runs)
+    head = _HEADER.pack(_MAGIC, PAGE, len(runs), memory_bytes) + table
+    with path.open("xb") as file:
+        file.write(head + b"\0" * (-len(head) % PAGE))
+        for run, data in runs:
+            if not run.zero:
+                file.write(data)
+        return file.tell()
+
+
+def read_runs(path: Path) -> list[tuple[PageRun, int]]:
+    """The runs of a layer file, each with where its pages start in the file.
+
+    DamagedError if the file is not what `write_layer` wrote.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        runs = _read_table(path, file)
+    start = _HEADER.size + len(runs) * _RUN.size
+    start += -start % PAGE
+    placed: list[tuple[PageRun, int]] = []
+    for run in runs:
+        placed.append((run, start))
+        start += 0 if run.zero else run.count * PAGE
+    if start != size:
+        raise DamagedError(f"{path} should hold {start} bytes and holds {size}")
+    return placed
+
+
+def _read_table(path: Path, file: BinaryIO) -> list[PageRun]:
+    try:
+        magic, page, count, _ = _HEADER.unpack(file.read(_HEADER.size))
+        if magic != _MAGIC or page != PAGE:
+            raise DamagedError(f"{path} is not a memory layer of {PAGE}-byte pages")
+        table = file.read(count * _RUN.size)
+        if len(table) != count * _RUN.size:
+            raise DamagedError(f"{path} is cut short")
+    except struct.error as error:
+        raise DamagedError(f"{path} is cut short") from error
+    return [PageRun(first, n, bool(zero)) for first, n, zero in _RUN.iter_unpack(table)]
+
+
+def apply_layer(path: Path, flat: int) -> int:
+    """Write a layer's pages over a flat image open for writing; the number of pages."""
+    pages = 0
+    with path.open("rb") as file:
+        for run, start in read_runs(path):
+            offset, size = run.first * PAGE, run.count * PAGE
+            if run.zero:
+                punch_hole(flat, offset, size)
+            else:
+                copy_range(
+                    file.fileno(), flat, source_offset=start, target_offset=offset, size=size
+                )
+            pages += run.count
+    return pages

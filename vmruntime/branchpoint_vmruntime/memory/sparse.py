@@ -1,0 +1,96 @@
+"""Sparse files: copy one without its holes, make holes where there is nothing but zeros."""
+
+import ctypes
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+# <linux/fs.h>: _IOW(0x94, 9, int); <linux/falloc.h>: KEEP_SIZE | PUNCH_HOLE.
+_FICLONE = 0x40049409
+_PUNCH = 0x01 | 0x02
+_BLOCK = 64 * 1024
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def copy_sparse(source: Path, target: Path) -> bool:
+    """Copy a file to a new one.
+
+    True if the file system could share the blocks, so that nothing was copied.
+    """
+    with source.open("rb") as old, target.open("xb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+        except OSError:
+            size = os.fstat(old.fileno()).st_size
+            new.truncate(size)
+            for start, end in _data_ranges(old.fileno(), size):
+                copy_range(
+                    old.fileno(),
+                    new.fileno(),
+                    source_offset=start,
+                    target_offset=start,
+                    size=end - start,
+                )
+            return False
+        return True
+
+
+def _data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(fd, end, os.SEEK_DATA)
+        except OSError:
+            return
+        end = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, end
+
+
+def copy_range(
+    source: int, target: int, *, source_offset: int, target_offset: int, size: int
+) -> None:
+    """Copy bytes from one open file into another without taking them through this process."""
+    done = 0
+    while done < size:
+        copied = os.copy_file_range(
+            source, target, size - done, source_offset + done, target_offset + done
+        )
+        if copied == 0:
+            raise OSError("a file became shorter while it was copied")
+        done += copied
+
+
+def punch_hole(fd: int, offset: int, size: int) -> None:
+    """Make a range read as zeros, giving its blocks back where the file system can."""
+    arguments = (ctypes.c_int(fd), ctypes.c_int(_PUNCH), ctypes.c_long(offset), ctypes.c_long(size))
+    if _libc.fallocate(*arguments) != 0:
+        os.pwrite(fd, bytes(size), offset)
+
+
+def dig_holes(path: Path) -> int:
+    """Give back the blocks of a file that hold nothing but zeros; the bytes given back."""
+    dug = 0
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+        size = len(data)
+        for start, end in list(_data_ranges(file.fileno(), size)):
+            first = -(-start // _BLOCK) * _BLOCK
+            count = max(0, (end - first) // _BLOCK)
+            if not count:
+                continue
+            words = np.frombuffer(data, dtype="<u8", count=count * _BLOCK // 8, offset=first)
+            empty = np.flatnonzero(~words.reshape(count, -1).any(axis=1))
+            for block in empty.tolist():
+                punch_hole(file.fileno(), first + block * _BLOCK, _BLOCK)
+            dug += len(empty) * _BLOCK
+            del words
+    return dug
+
+
+def bytes_on_disk(path: Path) -> int:
+    """What a file takes on disk, holes left out."""
+    return path.stat().st_blocks * 512

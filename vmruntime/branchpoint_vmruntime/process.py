@@ -1,0 +1,83 @@
+"""The QEMU process: start it so that it cannot outlive us, learn of its end, end it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_LOG_TAIL = 2000
+
+
+class QemuProcess:
+    """A running QEMU. Made by `start`; `end` is safe to call at any time, more than once."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], log: Path) -> None:
+        self._popen = popen
+        self._log = log
+        self._pidfd = os.pidfd_open(popen.pid)
+        self._ended = asyncio.get_running_loop().create_future()
+        self._watchers: list[Callable[[], None]] = []
+        asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
+
+    @classmethod
+    def start(cls, argv: Sequence[str], *, pass_fds: Sequence[int], log: Path) -> "QemuProcess":
+        """Start it as a child that the kernel kills when the thread that started it ends.
+
+        Call from the thread that lives as long as the process should: the event loop's.
+        """
+        with log.open("ab") as output:
+            popen = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=pass_fds,
+                start_new_session=True,
+            )
+        return cls(popen, log)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._popen.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._ended.done()
+
+    def on_end(self, watcher: Callable[[], None]) -> None:
+        """Call back once when it ends; at once if it has."""
+        if self.ended:
+            watcher()
+        else:
+            self._watchers.append(watcher)
+
+    def _on_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._popen.wait()
+        self._ended.set_result(None)
+        for watcher in self._watchers:
+            watcher()
+
+    def kill(self) -> None:
+        """End it at once."""
+        if not self.ended:
+            self._popen.send_signal(signal.SIGKILL)
+
+    async def end(self) -> None:
+        """End it and wait until it is gone."""
+        self.kill()
+        await asyncio.shield(self._ended)
+
+    def describe_end(self) -> str:
+        """In words how it ended, with the last of what it wrote."""
+        status = self._popen.returncode
+        if status is None:
+            return "still running"
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        tail = self._log.read_bytes()[-_LOG_TAIL:].decode(errors="replace").strip()
+        return f"QEMU {how}" + (f"; it said: {tail}" if tail else "")

@@ -1,0 +1,112 @@
+"""Start a machine from a checkpoint.
+
+Map its memory, load its devices, put an overlay on its disk, wake it.
+"""
+
+import shutil
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from branchpoint_vmruntime.errors import MachineStartError, WakeError
+from branchpoint_vmruntime.machine import Awake, Identity, Machine, launch
+from branchpoint_vmruntime.session import WakeCost
+from branchpoint_vmruntime.spec import (
+    Disks,
+    Emulator,
+    GuestMemory,
+    Incoming,
+    MachineSize,
+    MachineSpec,
+    Port,
+)
+
+WAKE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedMachine:
+    """All that is needed to start a machine from a checkpoint: where its parts are."""
+
+    emulator: Emulator
+    size: MachineSize
+    root: Path
+    overlay_template: Path
+    memory: Path
+    devices: Path
+    disk_layers: tuple[Path, ...]
+    nonce: str
+
+
+@asynccontextmanager
+async def restored(
+    saved: SavedMachine, folder: Path, identity: Identity, *, reseed: bool
+) -> AsyncGenerator[tuple[Machine, Awake, WakeCost]]:
+    """A machine that carries on from the checkpoint under a new identity; it ends on leaving.
+
+    WakeError if it does not complete the handshake, or answers with another kernel's nonce: then
+    the kernel in it is not the one that was saved.
+    """
+    started = time.monotonic()
+    overlay = fresh_overlay(folder, saved.overlay_template)
+
+    async with AsyncExitStack() as stack:
+        with saved.devices.open("rb") as state:
+            make_spec = _spec_maker(saved, folder, overlay, state.fileno())
+            machines = launch(make_spec, folder, identity, inherit=[state.fileno()])
+            machine = await stack.enter_async_context(machines)
+        spawned = time.monotonic()
+        awake = await _wake(machine, saved.nonce, reseed=reseed)
+        done = time.monotonic()
+        phases = {
+            "spawn": round(1000 * (spawned - started), 3),
+            "load-and-wake": round(1000 * (done - spawned), 3),
+        } | {f"guest-{name}": value for name, value in awake.phases_ms.items()}
+        yield machine, awake, WakeCost(awake_ms=round(1000 * (done - started), 3), phases_ms=phases)
+
+
+def fresh_overlay(folder: Path, template: Path) -> Path:
+    """Make a machine's folder with an empty overlay in it, and give the overlay."""
+    folder.mkdir(mode=0o700, parents=True)
+    return Path(shutil.copyfile(template, folder / "overlay.qcow2"))
+
+
+def _spec_maker(
+    saved: SavedMachine, folder: Path, overlay: Path, state_fd: int
+) -> Callable[[int, tuple[Port, ...]], MachineSpec]:
+    def make(monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:
+        return MachineSpec(
+            emulator=saved.emulator,
+            size=saved.size,
+            memory=GuestMemory(path=saved.memory, shared=False),
+            disks=Disks(root=saved.root, layers=saved.disk_layers, overlay=overlay),
+            start=Incoming(state_fd=state_fd),
+            ports=ports,
+            monitor_fd=monitor_fd,
+            console=folder / "console.log",
+        )
+
+    return make
+
+
+async def _wake(machine: Machine, nonce: str, *, reseed: bool) -> Awake:
+    try:
+        awake = await machine.wake(reseed=reseed, timeout_s=WAKE_TIMEOUT_S)
+    except WakeError as error:
+        if not machine.alive:
+            raise MachineStartError(
+                f"the saved machine could not be loaded: {machine.process.describe_end()}"
+            ) from error
+        raise
+    if nonce and awake.nonce != nonce:
+        raise WakeError(
+            "the kernel in the restored machine is not the one that was saved; it was ended"
+        )
+    return awake
+
+
+def disk_chain(template: Path, layers: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
+    """A checkpoint's immutable disk layers: the template, then its ancestors', oldest first."""
+    return (template, *(path for disks in layers for path in disks))

@@ -1,0 +1,275 @@
+"""The runtime: what this host offers, brought together; sessions are opened from it."""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
+from branchpoint_vmruntime.base import BaseOrder, make_base
+from branchpoint_vmruntime.errors import (
+    DamagedError,
+    HostError,
+    IncompatibleError,
+    SessionBusyError,
+)
+from branchpoint_vmruntime.foundation import Foundation
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.host import tsc_khz
+from branchpoint_vmruntime.image.build import ensure_image, ensure_initramfs
+from branchpoint_vmruntime.image.guest_image import GuestImage, find_image
+from branchpoint_vmruntime.image.progress import Progress, SilentProgress
+from branchpoint_vmruntime.image.recipe import Recipe
+from branchpoint_vmruntime.lineage import Checkpoint, SessionId, SessionRecord
+from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.manifest import Manifest
+from branchpoint_vmruntime.memory.flat import FlatImages
+from branchpoint_vmruntime.owned_session import OwnedSession, open_session
+from branchpoint_vmruntime.spec import Emulator
+from branchpoint_vmruntime.store import LayerStore, MachineFacts
+from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
+from branchpoint_vmruntime.workshop import Workshop
+
+PROTOCOL = 1
+_GUEST_PACKAGES = ("branchpoint_guest", "branchpoint_guestkernel")
+
+
+class Runtime:
+    """MicroVMs without a daemon. Enter it, open sessions, leave: every machine ends with it.
+
+    A session is a tree of checkpoints and live branches, found again by its key::
+
+        import asyncio
+        from branchpoint_vmruntime import Manifest, Runtime
+
+        async def main() -> None:
+            async with Runtime() as runtime, runtime.session(Manifest()) as session:
+                await session.current.run("import random; numbers = iter(range(593, 700));
+                next(numbers)") loaded = await session.checkpoint("loaded") for branch in await
+                session.fork(3, start=loaded):
+                    print(branch.name, await branch.run("next(numbers)"), branch.cost.awake_ms)
+                await session.rollback(loaded)
+                print(await session.current.run("next(numbers)"))
+
+        asyncio.run(main())
+
+    What the host needs is installed by `prepare`, which `branchpoint setup` calls; entering only
+    looks.
+    """
+
+    def __init__(self, home: Home | None = None) -> None:
+        self.home = home or Home.default()
+        self._stack = AsyncExitStack()
+        self._journal: Journal | None = None
+        self._tools: Tools | None = None
+
+    @classmethod
+    async def prepare(cls, home: Home | None = None, progress: Progress | None = None) -> None:
+        """Install or build what is missing.
+
+        Tools, guest image, base checkpoint. Skips what is there.
+        """
+        place, shown = home or Home.default(), progress or SilentProgress()
+        place.ensure()
+        tools = await asyncio.to_thread(ensure_tools, place, shown)
+        await asyncio.to_thread(ensure_image, place, Recipe.default(), tools, shown)
+        async with cls(place) as runtime:
+            shown.step("base checkpoint: one cold boot")
+            base = await runtime.base(Manifest())
+            shown.done(f"{base.id}, {base.cost.memory_bytes >> 20} MB")
+
+    async def __aenter__(self) -> Self:
+        """Look at the host. HostError says what is missing and how to get it."""
+        self.home.ensure()
+        self._tools = await asyncio.to_thread(find_tools, self.home)
+        self._journal = self._stack.enter_context(Journal.open(self.home.database))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def journal(self) -> Journal:
+        """The lineage store."""
+        if self._journal is None:
+            raise HostError("the runtime is not entered; use `async with Runtime() as runtime`")
+        return self._journal
+
+    def image(self) -> GuestImage:
+        """The guest image; HostError if it has not been built."""
+        found = find_image(self.home, Recipe.default())
+        if found is None:
+            raise HostError(
+                "the guest image has not been built on this host", hint="run `branchpoint setup`"
+            )
+        return found
+
+    async def accelerator(self) -> Accelerator:
+        """What machines run under, as tried on this host."""
+        return await asyncio.to_thread(
+            choose_accelerator, self.home, self._require_tools(), self.image()
+        )
+
+    async def foundation(self, manifest: Manifest) -> Foundation:
+        """What every machine of the manifest's size stands on."""
+        tools, image = self._require_tools(), self.image()
+        accelerator = await self.accelerator()
+        initramfs = await asyncio.to_thread(ensure_initramfs, self.home, image, guest_sources())
+        facts = MachineFacts(
+            qemu=tools.qemu.build,
+            accelerator=accelerator.name,
+            cpu="max" if accelerator.name == "tcg" else "host",
+            memory_mib=manifest.size.memory_mib,
+            vcpus=manifest.size.vcpus,
+            image=image.digest,
+            protocol=PROTOCOL,
+            tsc_khz=await asyncio.to_thread(tsc_khz),
+        )
+        argv = (*tools.qemu.argv_prefix, *tools.qemu.firmware_args)
+        return Foundation(
+            emulator=Emulator(argv=argv, accelerator=accelerator.name),
+            size=manifest.size,
+            kernel=image.kernel,
+            initramfs=initramfs.path,
+            initramfs_digest=initramfs.digest,
+            root=image.root,
+            disk_template=image.disk_template,
+            overlay_template=image.overlay_template,
+            facts=facts,
+            kernel_argv=manifest.kernel_argv,
+        )
+
+    async def base(self, manifest: Manifest) -> Checkpoint:
+        """The base checkpoint for a manifest, made by a cold boot if there is none."""
+        return await self._base(await self.foundation(manifest))
+
+    @asynccontextmanager
+    async def session(
+        self, manifest: Manifest | None = None, *, key: str | None = None
+    ) -> AsyncGenerator[OwnedSession]:
+        """Open the session of that key, or a new one, with a fresh machine as its branch `main`.
+
+        If another process owns the session of that key, a second one beside it is opened.
+        """
+        foundation = await self.foundation(manifest or Manifest())
+        base = await self._base(foundation)
+        wanted = key or f"script-{secrets.token_hex(6)}"
+        with self._own_session(wanted) as record:
+            layers = LayerStore(self.home.layers / record.id)
+            layers.sweep({c.id for c in self.journal.checkpoints(record.id)})
+            live = self.home.live / record.id
+            shutil.rmtree(live, ignore_errors=True)
+            live.mkdir(mode=0o700)
+            workshop = Workshop(
+                foundation=foundation,
+                bases=self._bases(),
+                layers=layers,
+                flats=FlatImages(self.home.flat / record.id),
+                live=live,
+            )
+            try:
+                async with open_session(record, self.journal, workshop, base) as session:
+                    yield session
+            finally:
+                shutil.rmtree(live, ignore_errors=True)
+
+    def _bases(self) -> LayerStore:
+        return LayerStore(self.home.layers / "base")
+
+    async def _base(self, foundation: Foundation) -> Checkpoint:
+        with _locked(self.home.layers, wait=True):
+            store = self._bases()
+            found = self.journal.base(foundation.base_key)
+            if found is not None and _loadable(store, found, foundation):
+                return found
+            order = BaseOrder(
+                emulator=foundation.emulator,
+                size=foundation.size,
+                kernel=foundation.kernel,
+                initramfs=foundation.initramfs,
+                root=foundation.root,
+                disk_template=foundation.disk_template,
+                overlay_template=foundation.overlay_template,
+                kernel_argv=foundation.kernel_argv,
+                facts=foundation.facts,
+                key=foundation.base_key,
+            )
+            made = await make_base(store, order, self.home.live / f"boot-{secrets.token_hex(4)}")
+            self.journal.add_checkpoint(made, advance=None)
+            return made
+
+    @contextmanager
+    def _own_session(self, key: str) -> Generator[SessionRecord]:
+        for attempt in range(1, 100):
+            name = key if attempt == 1 else f"{key} ({attempt})"
+            record = self.journal.session_by_key(name) or self._new_session(name)
+            folder = self.home.layers / record.id
+            folder.mkdir(mode=0o700, exist_ok=True)
+            try:
+                with _locked(folder, wait=False):
+                    yield record
+                    return
+            except BlockingIOError:
+                continue
+        raise SessionBusyError(f"too many kernels are open on {key!r}", hint="close some of them")
+
+    def _new_session(self, key: str) -> SessionRecord:
+        digest = hashlib.sha256(f"{key}{secrets.token_hex(8)}".encode()).hexdigest()
+        record = SessionRecord(id=SessionId(digest[:12]), key=key, created_at=datetime.now(UTC))
+        self.journal.add_session(record)
+        return record
+
+    def _require_tools(self) -> Tools:
+        if self._tools is None:
+            raise HostError("the runtime is not entered; use `async with Runtime() as runtime`")
+        return self._tools
+
+
+def guest_sources() -> list[Path]:
+    """The folders of the packages that run in the guest.
+
+    Looked up, not imported: they are not for this side.
+    """
+    found: list[Path] = []
+    for name in _GUEST_PACKAGES:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise HostError(f"package {name} is not installed", hint="install branchpoint again")
+        found.append(Path(spec.origin).parent)
+    return found
+
+
+def _loadable(store: LayerStore, base: Checkpoint, foundation: Foundation) -> bool:
+    try:
+        foundation.facts.require_same(store.layer(base.id).facts())
+    except (DamagedError, IncompatibleError):
+        return False
+    return store.layer(base.id).memory.exists()
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool) -> Generator[None]:
+    """Hold the folder for this process.
+
+    The kernel lets go of it when the process ends, however it ends.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(fd)

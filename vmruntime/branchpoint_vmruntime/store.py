@@ -1,0 +1,155 @@
+"""Where checkpoints are on disk: one folder each, made aside and put in place in one step."""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from branchpoint_vmruntime.errors import DamagedError, IncompatibleError
+from branchpoint_vmruntime.lineage import CheckpointId
+from branchpoint_vmruntime.memory.flat import sync_file
+
+MEMORY = "memory"
+DEVICES = "devices"
+FACTS = "machine.json"
+NONCE = "nonce"
+
+_TSC_TOLERANCE = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts:
+    """What a checkpoint is bound to. It can be restored only where all of these are the same.
+
+    The TSC rate counts only when emulated, and to a tenth of a percent: measuring it is not more
+    exact.
+    """
+
+    qemu: str
+    accelerator: str
+    cpu: str
+    memory_mib: int
+    vcpus: int
+    image: str
+    protocol: int
+    tsc_khz: int
+
+    @property
+    def key(self) -> str:
+        """A digest of all but the TSC rate."""
+        stable = {name: value for name, value in asdict(self).items() if name != "tsc_khz"}
+        return hashlib.sha256(json.dumps(stable, sort_keys=True).encode()).hexdigest()[:16]
+
+    def require_same(self, saved: "MachineFacts") -> None:
+        """IncompatibleError naming each difference, if what was saved cannot be loaded here."""
+        different = [
+            f"{field.name} was {getattr(saved, field.name)} and is {getattr(self, field.name)}"
+            for field in fields(self)
+            if field.name != "tsc_khz" and getattr(saved, field.name) != getattr(self, field.name)
+        ]
+        drift = abs(saved.tsc_khz - self.tsc_khz) / max(self.tsc_khz, 1)
+        if self.accelerator == "tcg" and drift > _TSC_TOLERANCE:
+            different.append(f"tsc_khz was {saved.tsc_khz} and is {self.tsc_khz}")
+        if different:
+            raise IncompatibleError(
+                "the checkpoint was saved by a different machine: " + "; ".join(different),
+                hint="restore it where it was made, or start again from `%rollback base`",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A checkpoint's folder."""
+
+    folder: Path
+
+    @property
+    def memory(self) -> Path:
+        """The memory layer; for a base checkpoint the whole memory."""
+        return self.folder / MEMORY
+
+    @property
+    def devices(self) -> Path:
+        """The state of the devices."""
+        return self.folder / DEVICES
+
+    @property
+    def disks(self) -> tuple[Path, ...]:
+        """What was written to the disk since the parent, lowest overlay first.
+
+        More than one where an attempt before this one sealed an overlay and then failed.
+        """
+        return tuple(sorted(self.folder.glob("disk-*.qcow2")))
+
+    def link_disk(self, overlay: Path) -> None:
+        """Take in an overlay that no longer changes."""
+        (self.folder / f"disk-{len(self.disks):03}.qcow2").hardlink_to(overlay)
+
+    def facts(self) -> MachineFacts:
+        """What it was saved by."""
+        try:
+            return MachineFacts(**json.loads((self.folder / FACTS).read_bytes()))
+        except (OSError, ValueError, TypeError) as error:
+            raise DamagedError(
+                f"the checkpoint in {self.folder} cannot be read: {error}"
+            ) from error
+
+    @property
+    def nonce(self) -> str:
+        """What only the saved kernel knows.
+
+        A kernel that answers with another is not the one that was saved.
+        """
+        return (self.folder / NONCE).read_text()
+
+    def write_facts(self, facts: MachineFacts, nonce: str) -> None:
+        """Note what it was saved by, and what its kernel answers when asked who it is."""
+        (self.folder / FACTS).write_text(json.dumps(asdict(facts), indent=1))
+        (self.folder / NONCE).write_text(nonce)
+
+
+class LayerStore:
+    """The checkpoints of one owner, each in a folder named by its id.
+
+    What is being made ends in `.part`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def layer(self, checkpoint: CheckpointId) -> Layer:
+        """Where a checkpoint is."""
+        return Layer(self._folder / checkpoint)
+
+    def stage(self, checkpoint: CheckpointId) -> Layer:
+        """A fresh folder to make it in."""
+        folder = self._folder / f"{checkpoint}.part"
+        folder.mkdir(mode=0o700)
+        return Layer(folder)
+
+    def publish(self, staged: Layer, checkpoint: CheckpointId) -> Layer:
+        """Put a finished folder in place: after this it is there whole, before it is not there."""
+        for file in staged.folder.iterdir():
+            sync_file(file)
+        place = self._folder / checkpoint
+        staged.folder.rename(place)
+        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        return Layer(place)
+
+    def discard(self, layer: Layer) -> None:
+        """Remove a folder, whole or half made."""
+        shutil.rmtree(layer.folder, ignore_errors=True)
+
+    def sweep(self, known: set[CheckpointId]) -> list[Path]:
+        """Remove what no record knows of: traces of an owner that ended in the middle."""
+        stray = [p for p in self._folder.iterdir() if p.name not in known]
+        for path in stray:
+            shutil.rmtree(path, ignore_errors=True)
+        return stray
