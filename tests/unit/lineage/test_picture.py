@@ -8,11 +8,11 @@ from matplotlib.text import Text
 from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint, an_operation
 
 from branchpoint_vmruntime.lineage import BranchName, BranchState, CheckpointCost, CheckpointKind
-from branchpoint_vmruntime.lineage.picture import draw, megabytes, resolution_dpi, save, summary
+from branchpoint_vmruntime.lineage.picture import draw, resolution_dpi, save, size, summary
 
 CHECKPOINTS = [
     a_base("base0000"),
-    a_checkpoint("loaded", cost=CheckpointCost(paused_ms=46.4, memory_bytes=38 << 20)),
+    a_checkpoint("loaded", cost=CheckpointCost(paused_ms=46.4, memory_bytes=38_000_000)),
     a_checkpoint("before", "loaded", kind=CheckpointKind.SAFETY),
 ]
 BRANCHES = [
@@ -88,8 +88,8 @@ def test_the_summary_counts_and_takes_the_median() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "words"),
-    [(0, "0.0 MB"), (900_000, "0.9 MB"), (38 << 20, "38 MB"), (2 << 30, "2.0 GB")],
+    ("count", "words"),
+    [(0, "0.0 MB"), (900_000, "0.9 MB"), (38_000_000, "38 MB"), (2_000_000_000, "2.0 GB")],
 )
-def test_sizes_are_given_in_a_unit_that_suits(size_bytes: int, words: str) -> None:
-    assert megabytes(size_bytes) == words
+def test_sizes_are_given_in_a_unit_that_suits(count: int, words: str) -> None:
+    assert size(count) == words
