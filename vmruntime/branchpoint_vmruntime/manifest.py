@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import yaml
 
@@ -62,7 +62,7 @@ class _Reader:
 
     def manifest(self, text: str) -> Manifest:
         try:
-            root = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.YAMLError as error:
             raise ManifestError(f"{self._name} is not YAML: {error}") from error
         if root is None:
