@@ -101,7 +101,11 @@ class Fanout:
             self._publisher.publish("clear_output", {"wait": True}, request.message.header)
         self._publisher.display(request, self._bundle(sides, total_ms))
         failed = [side for side in sides if side.status != "ok"]
-        return _failure(failed, len(sides)) if failed else {"status": "ok"}
+        if not failed:
+            return {"status": "ok"}
+        failure = _failure(failed, len(sides))
+        self._publisher.publish("error", failure, request.message.header)
+        return {"status": "error", **failure}
 
     def _chosen(self, command: RunIn) -> list[Branch]:
         if command.names is None:
@@ -175,4 +179,4 @@ def _failure(failed: list[Column], count: int) -> dict[str, Any]:
     names = ", ".join(side.name for side in failed)
     line = f"the cell failed in {len(failed)} of {count} branches: {names}"
     lines = [line, *(f"{side.name}: {side.failure}" for side in failed)]
-    return {"status": "error", "ename": "BranchFailed", "evalue": line, "traceback": lines}
+    return {"ename": "BranchFailed", "evalue": line, "traceback": lines}

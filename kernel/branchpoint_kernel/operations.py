@@ -75,7 +75,11 @@ class Operations:
             ) from first.error
         lines = rendering.fork_lines(report)
         if report.reseeded:
-            lines.append(Line(" ", "random, numpy, torch reseeded", ("--same-random to keep",)))
+            lines.append(
+                rendering.note(
+                    "  ", "global random generators reseeded in each", "not with --same-random"
+                )
+            )
         more = {
             "made": [branch.name for branch in report.branches],
             "failed": {failure.name: str(failure.error) for failure in report.failures},

@@ -24,30 +24,43 @@ class Line:
     mark: str
     name: str
     facts: tuple[str, ...] = ()
+    in_columns: bool = True
 
     def text(self, width: int) -> str:
         """As plain text, facts beginning in one column."""
         facts = " · ".join(fact for fact in self.facts if fact)
-        return f"{self.mark} {self.name:<{width}}   {facts}".rstrip()
+        return f"{self.mark} {self._padded(width)}   {facts}".rstrip()
 
     def html(self, width: int) -> str:
         """As HTML, the same columns."""
         facts = escape(" · ".join(fact for fact in self.facts if fact))
-        name = escape(f"{self.name:<{width}}")
+        name = escape(self._padded(width))
         return f'{escape(self.mark)} <b>{name}</b>   <span style="{_DIM}">{facts}</span>'
+
+    def _padded(self, width: int) -> str:
+        return f"{self.name:<{width}}" if self.in_columns else self.name
 
 
 def as_text(lines: Sequence[Line]) -> str:
     """Lines as plain text."""
-    width = max((len(line.name) for line in lines), default=0)
+    width = _width(lines)
     return "\n".join(line.text(width) for line in lines)
 
 
 def as_html(lines: Sequence[Line]) -> str:
     """Lines as HTML."""
-    width = max((len(line.name) for line in lines), default=0)
+    width = _width(lines)
     rows = "\n".join(line.html(width) for line in lines)
     return f'<div style="{_STYLE}">{rows}</div>'
+
+
+def _width(lines: Sequence[Line]) -> int:
+    return max((len(line.name) for line in lines if line.in_columns), default=0)
+
+
+def note(mark: str, text: str, *facts: str) -> Line:
+    """A line beside the columns."""
+    return Line(mark, text, facts, in_columns=False)
 
 
 def size(count: int) -> str:
@@ -124,29 +137,25 @@ def rollback_lines(report: RollbackReport, dropped: int) -> list[Line]:
         safety = f"what was left is saved: %rollback {report.safety.label}"
     else:
         safety = report.safety_note
-    lines = [Line("●", f"back at {report.checkpoint.label}", (took, safety))]
+    lines = [note("●", f"back at {report.checkpoint.label} {took}", safety)]
     if dropped:
         cells = "1 queued cell was" if dropped == 1 else f"{dropped} queued cells were"
-        lines.append(
-            Line("⚠", f"{cells} dropped", ("sent before this moment; run again if wanted",))
-        )
+        lines.append(note("⚠", f"{cells} dropped", "sent before the rollback was done"))
     return lines
 
 
 def keep_lines(report: KeepReport) -> list[Line]:
     """What `%keep` shows."""
-    lines = [Line("●", f"this notebook continues as {report.branch.name}", ())]
+    lines = [note("●", f"this notebook continues as {report.branch.name}")]
     if report.parked:
         names = ", ".join(branch.name for branch in report.parked)
-        lines.append(Line("○", f"parked: {names}", ("%switch wakes one",)))
+        lines.append(note("○", f"parked: {names}", "%switch wakes one"))
     return lines
 
 
 def switch_lines(branch: Branch) -> list[Line]:
     """What `%switch` shows."""
-    return [
-        Line("●", f"this notebook continues as {branch.name}", (memory_facts(branch.memory()),))
-    ]
+    return [note("●", f"this notebook continues as {branch.name}", memory_facts(branch.memory()))]
 
 
 def drop_lines(branches: Sequence[Branch]) -> list[Line]:

@@ -129,8 +129,7 @@ class GuestKernel:
         self.inbox.put_nowait(None)
 
     async def _watch_kernel(self) -> None:
-        while self.kernel.poll() is None:
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(self.kernel.wait)
         self.inbox.put_nowait(None)
 
     def signal(self, number: int) -> None:

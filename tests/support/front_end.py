@@ -1,0 +1,179 @@
+"""The proxy in this process with a fake session behind it, and a stock Jupyter client before it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from queue import Empty
+from tempfile import TemporaryDirectory
+from typing import Any, ParamSpec
+
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.connect import write_connection_file
+from tests.support.fake_session import FakeSession
+
+from branchpoint_kernel.__main__ import serve
+from branchpoint_kernel.relay import Opened
+from branchpoint_kernel.sockets import Connection
+
+Message = dict[str, Any]
+P = ParamSpec("P")
+
+
+def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test in a loop of its own."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+@dataclass
+class Answer:
+    """Everything that came of one request."""
+
+    reply: Message
+    outputs: list[Message] = field(default_factory=list[Message])
+
+    @property
+    def status(self) -> str:
+        """The reply's status."""
+        return self.reply["content"]["status"]
+
+    @property
+    def types(self) -> list[str]:
+        """The iopub messages' types, in order, states spelt out."""
+        return [
+            message["content"].get("execution_state", message["msg_type"])
+            for message in self.outputs
+        ]
+
+    @property
+    def text(self) -> str:
+        """What was printed, shown and gone wrong."""
+        parts: list[str] = []
+        for message in self.outputs:
+            content = message["content"]
+            match message["msg_type"]:
+                case "stream":
+                    parts.append(content["text"])
+                case "display_data" | "execute_result":
+                    parts.append(content["data"]["text/plain"] + "\n")
+                case "error":
+                    parts.append("\n".join(content["traceback"]))
+                case _:
+                    pass
+        return "".join(parts)
+
+    @property
+    def record(self) -> Message:
+        """The record of the last display that bears one."""
+        kind = "application/vnd.branchpoint+json"
+        shown = [m["content"]["data"] for m in self.outputs if m["msg_type"] == "display_data"]
+        return [data[kind] for data in shown if kind in data][-1]
+
+
+class Notebook:
+    """A front end: sends requests and sorts what comes back by parent."""
+
+    def __init__(self, client: AsyncKernelClient, session: FakeSession) -> None:
+        self.client = client
+        self.session = session
+        self.seen: list[Message] = []
+
+    def send(self, code: str, **options: Any) -> str:
+        """Send a cell without waiting; its message id."""
+        asked: Message = {"allow_stdin": False, **options}
+        return self.client.execute(code, **asked)
+
+    async def run(self, code: str, **options: Any) -> Answer:
+        """Run a cell to its end."""
+        return await self.answer(self.send(code, **options))
+
+    async def answer(self, message_id: str) -> Answer:
+        """Everything that comes of a request, up to its reply and its idle."""
+        reply = await self.reply(message_id)
+        while not (mine := self._outputs(message_id)) or not _idle(mine[-1]):
+            self.seen.append(await self.client.get_iopub_msg(timeout=20))
+        return Answer(reply, mine)
+
+    async def reply(self, message_id: str, channel: str = "shell") -> Message:
+        """The reply to a request; those to others are kept for later."""
+        while True:
+            for message in self.seen:
+                if message["msg_type"].endswith("_reply") and _parent(message) == message_id:
+                    return message
+            get = getattr(self.client, f"get_{channel}_msg")
+            self.seen.append(await get(timeout=20))
+
+    async def wait_output(self, message_id: str, wanted: str) -> None:
+        """Until a cell has printed something."""
+        while True:
+            texts = [m["content"].get("text", "") for m in self._outputs(message_id)]
+            if wanted in "".join(texts):
+                return
+            self.seen.append(await self.client.get_iopub_msg(timeout=20))
+
+    async def listen(self, seconds: float) -> list[Message]:
+        """Whatever is still to come within a time."""
+        more: list[Message] = []
+        with suppress(Empty, TimeoutError):
+            async with asyncio.timeout(seconds):
+                while True:
+                    more.append(await self.client.get_iopub_msg(timeout=seconds))
+        self.seen += more
+        return more
+
+    def control(self, message_type: str, content: Message | None = None) -> str:
+        """A request on control; its message id."""
+        message = self.client.session.msg(message_type, content or {})
+        self.client.control_channel.send(message)
+        return message["header"]["msg_id"]
+
+    def _outputs(self, message_id: str) -> list[Message]:
+        return [
+            message
+            for message in self.seen
+            if _parent(message) == message_id and not message["msg_type"].endswith("_reply")
+        ]
+
+
+def _idle(message: Message) -> bool:
+    return message["content"].get("execution_state") == "idle"
+
+
+def _parent(message: Message) -> str:
+    return message["parent_header"].get("msg_id", "")
+
+
+@asynccontextmanager
+async def open_notebook(session: FakeSession | None = None) -> AsyncGenerator[Notebook]:
+    """A notebook on a running proxy, ready for cells."""
+    fake = session or FakeSession()
+
+    @asynccontextmanager
+    async def opening() -> AsyncGenerator[Opened]:
+        async with fake:
+            yield Opened(fake, "in a machine that is made up")
+
+    with TemporaryDirectory(prefix="bp-") as folder:
+        path = Path(folder) / "c.json"
+        write_connection_file(
+            str(path), transport="ipc", ip=f"{folder}/k", key=b"a key", kernel_name="branchpoint"
+        )
+        proxy = asyncio.create_task(serve(Connection.load(path), opening, watched=False))
+        client = AsyncKernelClient(connection_file=str(path))
+        client.load_connection_file()
+        client.start_channels()
+        try:
+            await client.wait_for_ready(timeout=20)
+            yield Notebook(client, fake)
+            client.shutdown()
+            await asyncio.wait_for(proxy, 10)
+        finally:
+            client.stop_channels()
+            proxy.cancel()
