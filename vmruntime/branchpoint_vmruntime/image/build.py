@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchpoint_vmruntime.errors import ImageBuildError
+from branchpoint_vmruntime.errors import ImageBuildError, StorageError
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.host import free_bytes
 from branchpoint_vmruntime.image.apt import PrivateApt, open_apt
 from branchpoint_vmruntime.image.bytecode import compile_modules, prune_python, write_font_list
 from branchpoint_vmruntime.image.configure import configure_tree
@@ -38,6 +39,8 @@ from branchpoint_vmruntime.tools import Tools
 KERNEL_TREE = "kernel"
 BUSYBOX = "busybox"
 ROOT_INODE_BYTES = 16384
+# While it is made: packages, tree, wheels and disks side by side.
+NEEDED_MIB = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,12 @@ def _only_one_build(home: Home) -> Generator[None]:
 
 
 def _build_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -> GuestImage:
+    free_mib = free_bytes(home.images) >> 20
+    if free_mib < NEEDED_MIB:
+        raise StorageError(
+            f"making the guest image takes {NEEDED_MIB} MiB, and {home.root} has {free_mib} MiB left",
+            hint="free some, or name a roomier folder in BRANCHPOINT_HOME",
+        )
     for stale in home.images.glob(f".{recipe.digest}.*"):
         _discard(stale)
     work = home.images / f".{recipe.digest}.{os.getpid()}"
@@ -79,7 +88,7 @@ def _build_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -
     except OSError as error:
         raise ImageBuildError(
             f"the guest image could not be written: {error}",
-            hint=f"it needs 4 GiB in {home.root}; free some, or set BRANCHPOINT_HOME",
+            hint=f"make {home.root} writable, or name another folder in BRANCHPOINT_HOME",
         ) from error
     finally:
         _discard(work)

@@ -173,10 +173,11 @@ def _write_certificates(root: Path, certificates: list[Path]) -> None:
 def _set_alternatives(root: Path, native: NativeRunner) -> None:
     for link, name, target, priority in ALTERNATIVES:
         native.run(
-            "usr/bin/update-alternatives", "--quiet", "--root", root, "--log", "/dev/null",
+            "usr/bin/update-alternatives", "--quiet", "--root", root,
             "--install", link, name, target, str(priority),
             purpose=f"set the guest's alternative for {name}",
         )  # fmt: skip
+    (root / "var/log/alternatives.log").unlink()
 
 
 def write_library_cache(root: Path, native: NativeRunner) -> None:

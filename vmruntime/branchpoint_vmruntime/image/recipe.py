@@ -10,7 +10,7 @@ GUEST_PYTHON = "3.11"
 LOCK_FILE = Path(__file__).with_name("requirements.lock")
 
 # Raised whenever our own code begins to make another tree of the same recipe.
-BUILDER = 2
+BUILDER = 3
 
 WANTED_WHEELS = ("ipykernel>=7.4", "matplotlib", "numpy", "pandas", "pip")
 
