@@ -35,7 +35,7 @@ from branchpoint_cli.report import (
     failure,
     records,
 )
-from branchpoint_vmruntime.errors import MissingToolError
+from branchpoint_vmruntime.errors import MissingToolError, UsageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import BranchName, SessionId
 from branchpoint_vmruntime.lineage.journal import Journal
@@ -51,8 +51,10 @@ _SHOWN_LINES = 12
 def run_demo(notebook: Path, output: Path, *, console: Console) -> int:
     """Run `notebook`; 0 if every cell held what it claims, 1 if one did not.
 
-    MissingToolError if the kernel is not installed.
+    UsageError if there is no such notebook, MissingToolError if the kernel is not installed.
     """
+    if not notebook.is_file():
+        raise UsageError(f"there is no notebook {str(notebook)!r}", hint="name it with --notebook")
     started_s = time.monotonic()
     output.mkdir(parents=True, exist_ok=True)
     for stale in ("lineage.png", "costs.csv", "costs.md"):

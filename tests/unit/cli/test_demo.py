@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.unit.lineage.facts import SESSION, a_base, a_branch, a_checkpoint, a_session
 
 from branchpoint_cli.demo import run_demo
-from branchpoint_vmruntime.errors import MissingToolError
+from branchpoint_vmruntime.errors import MissingToolError, UsageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage.journal import Journal
 
@@ -142,3 +142,8 @@ def test_each_run_is_a_session_of_its_own(
         ran = json.loads((tmp_path / "out" / "notebook.ipynb").read_text())
         keys.add("".join(ran["cells"][-1]["outputs"][0]["text"]))
     assert len(keys) == 2
+
+
+def test_a_notebook_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"missing\.ipynb"):
+        run(tmp_path / "missing.ipynb", tmp_path / "out")

@@ -120,7 +120,7 @@ def _requested_names(
     if there := [name for name in names if name in taken]:
         raise NameTakenError(
             f"there is already a branch of that name: {', '.join(there)}",
-            hint="choose another; dropped branches keep their names",
+            hint="choose another; %branches lists them",
         )
     return names
 
