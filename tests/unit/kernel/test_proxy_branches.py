@@ -1,0 +1,148 @@
+"""Branches through the whole proxy: forks, cells in several of them, switching, keeping, dropping."""
+
+from tests.support.front_end import in_a_loop, open_notebook
+
+
+@in_a_loop
+async def test_a_fork_shows_a_tree_and_leaves_a_record() -> None:
+    async with open_notebook() as notebook:
+        answer = await notebook.run("%fork 3 --names ridge,forest,boost")
+        assert "├─ ridge" in answer.text
+        assert "└─ boost" in answer.text
+        record = answer.record
+        assert record["op"] == "fork"
+        assert record["made"] == ["ridge", "forest", "boost"]
+        assert [branch["name"] for branch in record["branches"]][0] == "main"
+        assert record["memory"] == {"own": 9_000_000, "shared": 412_000_000}
+        assert record["phases_ms"]["spawn"] == 30.0
+
+
+@in_a_loop
+async def test_a_cell_runs_in_all_other_branches_at_once_and_shows_them_side_by_side() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("x = 5")
+        await notebook.run("%fork 2 --names a,b")
+        answer = await notebook.run("%%branch all\nprint(branch.name)\nx + branch.index")
+        assert answer.status == "ok"
+        assert answer.types.count("busy") == answer.types.count("idle") == 1
+        [shown] = [m for m in answer.outputs if m["msg_type"] == "display_data"]
+        html = shown["content"]["data"]["text/html"]
+        assert html.count("flex:1 1") == 2
+        assert "── a" in answer.text
+        assert "a\n6" in answer.text
+        assert "b\n7" in answer.text
+        assert [run["status"] for run in answer.record["runs"]] == ["ok", "ok"]
+        assert all(run["elapsed_ms"] > 0 for run in answer.record["runs"])
+
+
+@in_a_loop
+async def test_branches_run_side_by_side_not_one_after_another() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 2 --names a,b")
+        meet = (
+            "%%branch all\n"
+            "import pathlib, tempfile, time\n"
+            f"place = pathlib.Path(tempfile.gettempdir()) / '{notebook.session.record.id}-meet'\n"
+            "mine, other = (place.with_suffix('.' + it) for it in\n"
+            "    ((branch.name, 'b') if branch.name == 'a' else (branch.name, 'a')))\n"
+            "mine.touch()\n"
+            "end = time.monotonic() + 10\n"
+            "while not other.exists() and time.monotonic() < end: time.sleep(.02)\n"
+            "met = other.exists()\n"
+            "time.sleep(.2)\n"
+            "mine.unlink()\n"
+            "met"
+        )
+        answer = await notebook.run(meet)
+        assert answer.text.count("True") == 2
+
+
+@in_a_loop
+async def test_a_cell_that_fails_in_one_branch_fails_and_names_it() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 2 --names a,b")
+        answer = await notebook.run("%%branch all\n1 / (branch.index - 1)")
+        assert answer.status == "error"
+        assert "failed in 1 of 2 branches: a" in answer.reply["content"]["evalue"]
+        assert "ZeroDivisionError" in answer.text
+        assert [run["status"] for run in answer.record["runs"]] == ["error", "ok"]
+
+
+@in_a_loop
+async def test_all_with_no_other_branch_says_what_to_type() -> None:
+    async with open_notebook() as notebook:
+        answer = await notebook.run("%%branch all\n1")
+        assert answer.status == "error"
+        assert "no live branch besides the current one" in answer.text
+        assert "%fork" in answer.text
+
+
+@in_a_loop
+async def test_an_unknown_branch_is_answered_with_what_there_is_and_what_was_meant() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names forest")
+        answer = await notebook.run("%%branch forrest\n1")
+        assert "there is: main, forest" in answer.text
+        assert "did you mean 'forest'?" in answer.text
+
+
+@in_a_loop
+async def test_a_slow_cell_in_branches_shows_what_there_is_and_ends_with_one_display() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names a")
+        answer = await notebook.run("%%branch a\nimport time\nprint(1, flush=True)\ntime.sleep(1.5)")
+        assert answer.types.count("display_data") == 2
+        last_two = answer.types[-3:-1]
+        assert last_two == ["clear_output", "display_data"]
+        assert [run["status"] for run in answer.record["runs"]] == ["ok"]
+
+
+@in_a_loop
+async def test_switching_continues_in_the_other_branch_and_its_background_output_stays_unseen() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("x = 'main'")
+        await notebook.run("%fork 1 --names other")
+        await notebook.run("%%branch other\nx = 'other'")
+        await notebook.run(
+            "import threading, time\n"
+            "def talk():\n    time.sleep(1); print('from the background')\n"
+            "threading.Thread(target=talk).start()"
+        )
+        await notebook.run("%switch other")
+        assert (await notebook.run("x")).text == "'other'\n"
+        await notebook.run("import time; time.sleep(1.3)")
+        texts = [message["content"].get("text", "") for message in notebook.seen]
+        assert "from the background" not in "".join(texts)
+        assert "unseen" in (await notebook.run("%branches")).text
+
+
+@in_a_loop
+async def test_keeping_a_branch_parks_the_rest_and_switching_wakes_them() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("x = 1")
+        await notebook.run("%fork 2 --names a,b")
+        kept = await notebook.run("%keep b")
+        assert kept.record["branch"] == "b"
+        assert set(kept.record["parked"]) == {"main", "a"}
+        refused = await notebook.run("%%branch a\nx")
+        assert "wake it with %switch a" in refused.text
+        await notebook.run("%switch main")
+        assert (await notebook.run("x")).text == "1\n"
+
+
+@in_a_loop
+async def test_a_dropped_branch_is_gone_from_the_list() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 2 --names a,b")
+        await notebook.run("%drop a")
+        listed = (await notebook.run("%branches")).text
+        assert "b " in listed
+        assert "a " not in listed.replace("main ", "")
+
+
+@in_a_loop
+async def test_a_cell_in_the_current_branch_counts_there() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names a")
+        await notebook.run("%%branch main,a\n1")
+        assert (await notebook.run("2")).reply["content"]["execution_count"] == 2
