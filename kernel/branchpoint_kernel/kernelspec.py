@@ -30,6 +30,9 @@ def install(
     # Read first: the source may be the very folder that is written.
     content = json.dumps(spec(python), indent=2) + "\n"
     logos = {name: (_source() / name).read_bytes() for name in _FILES}
+    if folder.is_symlink():
+        # A link into a checkout: writing through it would change the checkout.
+        folder.unlink()
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in logos.items():
         (folder / name).write_bytes(data)

@@ -287,7 +287,7 @@ def _make_importable(library: Path) -> None:
 def main(library: Path) -> None:
     """Set up what outlives every checkpoint, then serve."""
     os.environ.update(user_environment())
-    os.makedirs(os.path.dirname(IDENTITY), mode=0o755, exist_ok=True)
+    Path(IDENTITY).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     Path("/proc/self/oom_score_adj").write_text("-1000")
     _make_importable(library)
     port = ControlPort(os.open(find_port("control"), os.O_RDWR | os.O_CLOEXEC))

@@ -60,7 +60,7 @@ class Identity:
         )
 
     def as_order(self) -> dict[str, Any]:
-        """As the guest takes it, put together here: every first-time code path costs it milliseconds."""
+        """As the guest takes it, put together here: each first-time path costs it milliseconds."""
         facts = {name: getattr(self, name) for name in self.__slots__}
         return {
             "identity": facts,
