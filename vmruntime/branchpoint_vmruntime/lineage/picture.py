@@ -5,11 +5,13 @@ States are told apart by shape, line and word, never by colour alone.
 # matplotlib 3.10 leaves **kwargs untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import io
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import BinaryIO
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -142,16 +144,26 @@ def draw(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the picture; the ending of `path` (.png, .svg, .pdf) decides the format.
+    """Write the picture; the ending of `path` (.png, .svg, .pdf) decides the format."""
+    with path.open("wb") as file:
+        _write_to(figure, file, path.suffix.removeprefix("."))
 
-    The same lineage gives the same bytes.
-    """
+
+def svg(figure: Figure) -> bytes:
+    """The picture as SVG."""
+    content = io.BytesIO()
+    _write_to(figure, content, "svg")
+    return content.getvalue()
+
+
+def _write_to(figure: Figure, file: BinaryIO, form: str) -> None:
+    """The same lineage gives the same bytes."""
     dpi = resolution_dpi(max(figure.get_size_inches()))
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
     with rc_context({"svg.hashsalt": "branchpoint"}), warnings.catch_warnings():
         # A label in a script the font lacks is shown as boxes, which says enough.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(path, dpi=dpi, metadata=undated)
+        figure.savefig(file, format=form, dpi=dpi, metadata=undated)
 
 
 def resolution_dpi(longest_side_in: float) -> float:
