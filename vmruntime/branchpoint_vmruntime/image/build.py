@@ -72,7 +72,7 @@ def _build_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -
     free_mib = free_bytes(home.images) >> 20
     if free_mib < NEEDED_MIB:
         raise StorageError(
-            f"making the guest image takes {NEEDED_MIB} MiB, and {home.root} has {free_mib} MiB left",
+            f"the guest image takes {NEEDED_MIB} MiB to make; {home.root} has {free_mib} left",
             hint="free some, or name a roomier folder in BRANCHPOINT_HOME",
         )
     for stale in home.images.glob(f".{recipe.digest}.*"):

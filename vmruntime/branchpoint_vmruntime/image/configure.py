@@ -90,7 +90,7 @@ def configure_tree(root: Path, sources: str) -> None:
     """Make of a tree of unpacked packages one that is a machine; `sources` is for its apt."""
     _write_files(root)
     (root / "etc/apt/sources.list.d/debian.sources").write_text(sources)
-    _write_accounts(root)
+    write_accounts(root)
     for name, text in PAM.items():
         (root / f"etc/pam.d/common-{name}").write_text(text)
     certificates = sorted((root / "usr/share/ca-certificates").rglob("*.crt"))
@@ -122,7 +122,7 @@ def _replace(place: Path, make: Callable[[Path], None]) -> None:
     make(place)
 
 
-def _write_accounts(root: Path) -> None:
+def write_accounts(root: Path) -> None:
     """Debian's standard accounts without a password, and the one apt downloads as."""
     passwd, group = root / "etc/passwd", root / "etc/group"
     with passwd.open("a") as file:

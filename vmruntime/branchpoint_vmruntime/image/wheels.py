@@ -52,9 +52,9 @@ def install_wheels(tree: Path, requirements: Sequence[str], scratch: Path) -> No
     )  # fmt: skip
     place = tree / SITE_PACKAGES
     place.mkdir(parents=True, exist_ok=True)
-    _move_children(target / "bin", tree / "usr/local/bin")
-    _move_children(target / "share", tree / "usr/local/share")
-    _move_children(target, place)
+    move_children(target / "bin", tree / "usr/local/bin")
+    move_children(target / "share", tree / "usr/local/share")
+    move_children(target, place)
     for record in place.glob("*.dist-info/RECORD"):
         record.write_text(relocate_record(record.read_text()))
     scripts = tree / "usr/local/bin"
@@ -65,14 +65,15 @@ def install_wheels(tree: Path, requirements: Sequence[str], scratch: Path) -> No
     (tree / "etc/pip.conf").write_text(PIP_CONF)
 
 
-def _move_children(source: Path, place: Path) -> None:
+def move_children(source: Path, place: Path) -> None:
+    """Move what is in a folder into another, which may have folders of the same names."""
     if not source.is_dir():
         return
     place.mkdir(parents=True, exist_ok=True)
     for child in sorted(source.iterdir()):
         target = place / child.name
         if child.is_dir() and target.is_dir():
-            _move_children(child, target)
+            move_children(child, target)
         elif target.exists():
             raise ImageBuildError(f"two packages want to be {target}")
         else:
