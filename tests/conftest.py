@@ -1,0 +1,83 @@
+"""Fixtures as ready things: a home with an image and a base checkpoint, a kernel on it."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from jupyter_client.kernelspec import NoSuchKernel, get_kernel_spec
+from tests.support.live_kernel import KERNEL, LiveKernel, live_kernel, qemu_processes, wait_until
+
+from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.home import Home
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Home]:
+    """A home of the tests' own, with the images of this user's and a base checkpoint of its own."""
+    own = Home.default()
+    try:
+        get_kernel_spec(KERNEL)
+    except NoSuchKernel:
+        pytest.fail("the kernelspec is not installed; run `branchpoint setup`")
+    if not any(own.images.glob("*")):
+        pytest.fail("there is no guest image; run `branchpoint setup`")
+    root = tmp_path_factory.mktemp("home", numbered=True)
+    made = Home(root, root / "run")
+    made.images.symlink_to(own.images)
+    if own.cache.exists():
+        shutil.copytree(own.cache, made.cache, ignore=shutil.ignore_patterns("apt"))
+    before = os.environ.get("BRANCHPOINT_HOME")
+    os.environ["BRANCHPOINT_HOME"] = str(root)
+    asyncio.run(_make_base(made))
+    yield made
+    if before is None:
+        del os.environ["BRANCHPOINT_HOME"]
+    else:
+        os.environ["BRANCHPOINT_HOME"] = before
+    left = qemu_processes(root)
+    shutil.rmtree(root, ignore_errors=True)
+    assert not left, f"tests left QEMU running: {left}"
+
+
+async def _make_base(home: Home) -> None:
+    async with Runtime(home) as runtime:
+        await runtime.base(Manifest())
+
+
+@pytest.fixture
+def kernel(home: Home, request: pytest.FixtureRequest, tmp_path: Path) -> Generator[LiveKernel]:
+    """A fresh kernel in a session named after the test; it leaves no QEMU behind."""
+    with live_kernel(request.node.name, cwd=tmp_path) as started:
+        yield started
+    assert wait_until(lambda: not qemu_processes(home.root)), "a QEMU outlived its kernel"
+
+
+@pytest.fixture(scope="module")
+def shared_kernel(
+    home: Home, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[LiveKernel]:
+    """One kernel for all tests of a module that do not change each other's state."""
+    with live_kernel(request.node.name, cwd=tmp_path_factory.mktemp("cwd")) as started:
+        yield started
+
+
+class StartKernel(Protocol):
+    """Starts further kernels, each for a `with` statement."""
+
+    def __call__(self, session: str, **environment: str) -> AbstractContextManager[LiveKernel]: ...
+
+
+@pytest.fixture
+def start_kernel(home: Home, tmp_path: Path) -> StartKernel:
+    """For tests that need more than one kernel, or one that they end themselves."""
+    assert home.database.exists()
+
+    def start(session: str, **environment: str) -> AbstractContextManager[LiveKernel]:
+        return live_kernel(session, cwd=tmp_path, **environment)
+
+    return start
