@@ -45,7 +45,10 @@ class UnpackedTools:
         # A C library of another version than its loader does not start: take both from one place.
         loader = ours / LOADER if (ours / LOADER).exists() else Path("/lib64") / LOADER
         libraries = f"{ours}:/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu"
-        return (str(loader), "--library-path", libraries, str(program))
+        # QEMU looks for its modules (Debian 12: emulation itself) beside the program that was started,
+        # which is the loader. env gives way to the loader, so it is no process of its own.
+        modules = ("/usr/bin/env", f"QEMU_MODULE_DIR={ours / 'qemu'}")
+        return (*modules, str(loader), "--library-path", libraries, str(program))
 
 
 def unpack_tools(home: Home, packages: Sequence[str]) -> None:

@@ -121,7 +121,7 @@ def test_an_unpacked_program_runs_with_the_libraries_beside_it(home: Home) -> No
     unpacked = unpack(home, "usr/bin/qemu-img")
     command = unpacked.command("qemu-img")
     assert command is not None
-    loader, option, libraries, program = command
+    *_, loader, option, libraries, program = command
     assert loader == f"/lib64/{LOADER}"
     assert option == "--library-path"
     assert libraries.split(":")[0] == str(unpacked.root / LIBRARIES)
@@ -132,7 +132,14 @@ def test_an_unpacked_c_library_is_started_by_its_own_loader(home: Home) -> None:
     unpacked = unpack(home, "usr/bin/qemu-img", f"{LIBRARIES}/{LOADER}")
     command = unpacked.command("qemu-img")
     assert command is not None
-    assert command[0] == str(unpacked.root / LIBRARIES / LOADER)
+    assert command[-4] == str(unpacked.root / LIBRARIES / LOADER)
+
+
+def test_an_unpacked_qemu_finds_its_modules(home: Home) -> None:
+    unpacked = unpack(home, "usr/bin/qemu-system-x86_64")
+    command = unpacked.command("qemu-system-x86_64")
+    assert command is not None
+    assert command[:2] == ("/usr/bin/env", f"QEMU_MODULE_DIR={unpacked.root / LIBRARIES / 'qemu'}")
 
 
 def test_what_was_not_unpacked_has_no_command(home: Home) -> None:
