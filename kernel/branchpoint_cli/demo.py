@@ -26,6 +26,7 @@ from rich.table import Table
 
 from branchpoint_cli.report import (
     HEADINGS,
+    LEGEND,
     CostRow,
     Record,
     as_csv,
@@ -45,7 +46,7 @@ KERNEL = "branchpoint"
 SESSION_VARIABLE = "BRANCHPOINT_SESSION"
 _CELL_TIMEOUT_S = 600
 _STARTUP_TIMEOUT_S = 600
-_SHOWN_LINES = 12
+_SHOWN_LINES = 18
 
 
 def run_demo(notebook: Path, output: Path, *, console: Console) -> int:
@@ -130,7 +131,7 @@ def _what_failed(node: NotebookNode, cell: NotebookNode, heading: str, error: Ex
 
 def _heading(markdown: str) -> str:
     first = markdown.strip().partition("\n")[0]
-    return first.lstrip("# ").strip() if first.startswith("#") else ""
+    return first.lstrip("# ").replace("`", "").strip() if first.startswith("#") else ""
 
 
 def _said(cell: NotebookNode) -> list[str]:
@@ -169,9 +170,12 @@ def _write_notebook(node: NotebookNode, path: Path) -> None:
 def _write_costs(rows: Sequence[CostRow], output: Path, console: Console) -> None:
     (output / "costs.csv").write_text(as_csv(rows))
     (output / "costs.md").write_text(as_markdown(rows))
-    table = Table(title="What each operation cost", title_justify="left", box=SIMPLE)
-    for number, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="right" if number > 2 else "left", no_wrap=True)
+    table = Table(
+        title="What each operation cost", caption=LEGEND, title_justify="left", box=SIMPLE
+    )
+    # The cell is in the files; here the room is for numbers.
+    for number, heading in enumerate(HEADINGS[1:]):
+        table.add_column(heading, justify="right" if number > 1 else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*map(escape, cells_of(row)))
+        table.add_row(*map(escape, cells_of(row)[1:]))
     console.print(table)

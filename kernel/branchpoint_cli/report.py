@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 RECORD_TYPE = "application/vnd.branchpoint+json"
-HEADINGS = ("cell", "operation", "of", "took", "paused", "new data", "own memory", "shared memory")
+HEADINGS = ("cell", "operation", "of", "took", "paused", "new data", "own", "shared")
+LEGEND = "own: memory of this machine alone; shared: mapped from files others use too"
 _CSV_COLUMNS = (
     "cell",
     "operation",
@@ -118,7 +119,8 @@ def as_markdown(rows: Sequence[CostRow]) -> str:
     """The rows as a Markdown table."""
     lines = [HEADINGS, ("---", "---", "---", "---:", "---:", "---:", "---:", "---:")]
     lines += [tuple(cell.replace("|", "\\|") for cell in cells_of(row)) for row in rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"{table}\n{LEGEND}\n"
 
 
 def _outputs(notebook: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -188,4 +190,6 @@ def _milliseconds(number: float | None) -> str:
 def _size(count: int | None) -> str:
     if count is None:
         return ""
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e7 else f"{count / 1e6:.1f} MB"

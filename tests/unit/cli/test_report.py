@@ -130,10 +130,10 @@ def test_the_csv_has_plain_numbers_and_a_column_for_each_phase() -> None:
 
 def test_the_markdown_table_is_one_line_a_row() -> None:
     rows = cost_rows(records(a_notebook(shown(CHECKPOINT))))
-    heading, _, line = as_markdown(rows).splitlines()
+    heading, _, line, *_ = as_markdown(rows).splitlines()
     assert heading.count("|") == line.count("|") == len(HEADINGS) + 1
     assert "46 ms" in line
-    assert "38.2 MB" in line
+    assert "38 MB" in line
 
 
 def test_a_pipe_in_a_label_does_not_break_the_markdown_table() -> None:

@@ -128,17 +128,21 @@ def draw(
 ) -> Figure:
     """Draw a session; `current` is the branch the notebook is on."""
     rows = _rows(place(checkpoints, branches), branches, current)
-    columns = _columns(rows)
+    footer = summary(operations)
+    columns = _columns(rows, footer)
     figure = Figure(figsize=(columns.width, columns.height), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, columns.width)
     axes.set_ylim(columns.height, 0)
     axes.axis("off")
-    _draw_frame(axes, columns, summary(operations))
+    _draw_frame(axes, columns, footer)
+    forked_off_y: dict[int, float] = {}
     for row in rows:
-        if row.placed.parent_row is not None:
-            _draw_edge(axes, rows[row.placed.parent_row], row)
-    for row in rows:
+        over = row.placed.parent_row
+        if over is not None:
+            # What goes straight on is placed last, so those that leave its line are known by now.
+            _draw_edge(axes, rows[over], row, forked_off_y.get(over, 0.0))
+            forked_off_y[over] = row.spot[1]
         _draw_row(axes, columns, row)
     return figure
 
@@ -215,21 +219,23 @@ def _rows(
             rows.append(_Row(each, look, colour, _cut(name), aside, is_current=here))
         else:
             colour = colours.get(subject.branch, _INK)
-            aside = _cut(" · ".join(filter(None, (_KIND_WORDS[subject.kind], subject.note))))
+            # A base's note is about the image, not about this session.
+            note = "" if subject.kind is CheckpointKind.BASE else subject.note
+            aside = _cut(" · ".join(filter(None, (_KIND_WORDS[subject.kind], note))))
             title = _cut(subject.label or subject.id[:8])
             rows.append(_Row(each, _CHECKPOINT_LOOKS[subject.kind], colour, title, aside))
     return rows
 
 
-def _columns(rows: Sequence[_Row]) -> _Columns:
+def _columns(rows: Sequence[_Row], footer: str) -> _Columns:
     lanes = max((row.placed.lane for row in rows), default=0)
     words = _MARGIN_IN + lanes * _LANE_IN + _GAP_IN
     longest = max((row.words_in for row in rows), default=0.0)
-    paused = words + max(longest, _MIN_WORDS_IN) + _COLUMN_IN
-    new = paused + _COLUMN_IN
+    numbers = words + max(longest, _MIN_WORDS_IN) + 2 * _COLUMN_IN
+    new = max(numbers, words + _width_in(footer, _SMALL))
     return _Columns(
         words=words,
-        paused=paused,
+        paused=new - _COLUMN_IN,
         new=new,
         width=new + _MARGIN_IN,
         height=_TOP_IN + len(rows) * _ROW_IN + _FOOT_IN - _ROW_IN / 2,
@@ -247,24 +253,30 @@ def _draw_frame(axes: Axes, columns: _Columns, footer: str) -> None:
         axes.plot(ends, [y, y], color=_FAINT, linewidth=0.8, zorder=0)
 
 
-def _draw_edge(axes: Axes, parent: _Row, child: _Row) -> None:
+def _draw_edge(axes: Axes, parent: _Row, child: _Row, forked_off_y: float) -> None:
+    """Draw the line to a child, solid down to where the last of its siblings leaves it."""
     (x0, y0), (x1, y1) = parent.spot, child.spot
-    curve = Curve([(x0, y0), (x1, y1)])
+    bend = _ROW_IN / 2
     if x0 != x1:
-        bend = _ROW_IN / 2
-        points = [(x0, y0), (x0, y1 - bend), (x0, y1), (x0 + bend, y1), (x1, y1)]
-        curve = Curve(
-            points, [Curve.MOVETO, Curve.LINETO, Curve.CURVE3, Curve.CURVE3, Curve.LINETO]
-        )
+        corner = [(x0, y1 - bend), (x0, y1), (x0 + bend, y1), (x1, y1)]
+        codes = [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3, Curve.LINETO]
+        _draw_curve(axes, Curve(corner, codes), child, child.look.line)
+        return
+    turn_y = max(y0, forked_off_y - bend)
+    _draw_curve(axes, Curve([(x0, y0), (x0, turn_y)]), child, "-")
+    _draw_curve(axes, Curve([(x0, turn_y), (x1, y1)]), child, child.look.line)
+
+
+def _draw_curve(axes: Axes, curve: Curve, child: _Row, line: str) -> None:
     axes.add_patch(
         PathPatch(
             curve,
             fill=False,
             edgecolor=child.colour,
-            linestyle=child.look.line,
+            linestyle=line,
             linewidth=2.8 if child.is_current else 1.8,
-            # What goes straight on lies over what leaves the line.
-            zorder=3 if x0 == x1 else 2,
+            capstyle="butt",
+            zorder=2,
         )
     )
 
