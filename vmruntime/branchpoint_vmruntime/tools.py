@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchpoint_vmruntime.errors import HostError, ImageBuildError, MissingToolError
+from branchpoint_vmruntime.errors import ImageBuildError, MissingToolError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.command import run_command
 from branchpoint_vmruntime.image.progress import Progress
@@ -42,6 +42,10 @@ class Tools:
     setpriv: Path | None
 
 
+class OldToolError(MissingToolError):
+    """A program is there but too old for the mechanism."""
+
+
 def find_tools(home: Home) -> Tools:
     """The tools as they are now; MissingToolError names what is not there or too old."""
     unpacked = UnpackedTools(home.tools)
@@ -59,8 +63,11 @@ def ensure_tools(home: Home, progress: Progress) -> Tools:
     """The tools; those that are not there are installed, or unpacked for this user alone."""
     try:
         return find_tools(home)
+    except OldToolError:
+        # Installing would not help: what the distribution has is what is there.
+        raise
     except MissingToolError as error:
-        if os.environ.get("BRANCHPOINT_QEMU") or _too_old(error):
+        if os.environ.get("BRANCHPOINT_QEMU"):
             raise
         missing = error
     progress.step("QEMU and tools")
@@ -68,18 +75,10 @@ def ensure_tools(home: Home, progress: Progress) -> Tools:
     if become_root is not None:
         _install(become_root)
     else:
-        _unpack(home, missing)
+        _unpack(home, missing, progress)
     tools = find_tools(home)
     progress.done(f"QEMU {'.'.join(map(str, tools.qemu.version))}")
     return tools
-
-
-class OldToolError(MissingToolError):
-    """A program is there but too old for the mechanism."""
-
-
-def _too_old(error: MissingToolError) -> bool:
-    return isinstance(error, OldToolError)
 
 
 def root_prefix() -> tuple[str, ...] | None:
@@ -104,9 +103,9 @@ def _install(become_root: Sequence[str]) -> None:
         raise MissingToolError(str(error), hint=f"run as root: {INSTALL_COMMAND}") from error
 
 
-def _unpack(home: Home, missing: MissingToolError) -> None:
+def _unpack(home: Home, missing: MissingToolError, progress: Progress) -> None:
     try:
-        unpack_tools(home, PACKAGES)
+        unpack_tools(home, PACKAGES, progress)
     except ImageBuildError as error:
         raise MissingToolError(
             f"{missing}, and it could not be unpacked for this user: {error}",
@@ -179,7 +178,7 @@ def _which(name: str) -> Path | None:
     return Path(found) if found else None
 
 
-def _missing(name: str) -> HostError:
+def _missing(name: str) -> MissingToolError:
     return MissingToolError(
         f"{name} is not on this host", hint=f"run branchpoint setup, or as root: {INSTALL_COMMAND}"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.apt import HOST_STATUS, open_host_apt
+from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.image.tree import Tree
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -45,16 +46,16 @@ class UnpackedTools:
         # A C library of another version than its loader does not start: take both from one place.
         loader = ours / LOADER if (ours / LOADER).exists() else Path("/lib64") / LOADER
         libraries = f"{ours}:/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu"
-        # QEMU looks for its modules (Debian 12: emulation itself) beside the program that was started,
-        # which is the loader. env gives way to the loader, so it is no process of its own.
+        # QEMU looks for modules (in Debian's 7.2 emulation is one) beside the program that was
+        # started: the loader. env gives way to the loader, so it is no process of its own.
         modules = ("/usr/bin/env", f"QEMU_MODULE_DIR={ours / 'qemu'}")
         return (*modules, str(loader), "--library-path", libraries, str(program))
 
 
-def unpack_tools(home: Home, packages: Sequence[str]) -> None:
+def unpack_tools(home: Home, packages: Sequence[str], progress: Progress) -> None:
     """Download the packages and what the host lacks of what they need, and unpack them."""
     apt = open_host_apt(home.cache / "apt-host", status=HOST_STATUS)
-    debs = apt.download(packages)
+    debs = apt.download(packages, advance=progress.advance)
     part = home.tools / "root.part"
     shutil.rmtree(part, ignore_errors=True)
     tree = Tree.create(part)

@@ -1,7 +1,9 @@
 """An apt of our own: the host's programs and mirrors, with state, cache and suite apart."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from branchpoint_vmruntime.image.sources import (
     parse_one_line,
 )
 
+LOOK_EVERY_S = 0.2
 HOST_STATUS = Path("/var/lib/dpkg/status")
 MIRROR_HINT = (
     "check that the Debian mirror in /etc/apt is reachable (apt-get update), then set up again"
@@ -61,14 +64,31 @@ class PrivateApt:
         )  # fmt: skip
         return tuple(sorted(parse_uris(printed.decode())))
 
-    def download(self, packages: Sequence[str]) -> tuple[Path, ...]:
-        """Download `packages` and what they depend on; the files, sorted by name."""
+    def download(
+        self, packages: Sequence[str], *, advance: Callable[[float], None] | None = None
+    ) -> tuple[Path, ...]:
+        """Download `packages` and what they depend on; the files, sorted by name.
+
+        `advance` hears now and then how far it is, 0 to 1.
+        """
         debs = self.resolve(packages)
-        self._apt(
-            "install", "--download-only", "--no-install-recommends", *packages,
-            purpose="download the packages",
-        )  # fmt: skip
+        total_bytes = sum(deb.size_bytes for deb in debs)
+        words = ("install", "--download-only", "--no-install-recommends", *packages)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            fetching = pool.submit(self._apt, *words, purpose="download the packages")
+            while wait([fetching], timeout=LOOK_EVERY_S).not_done:
+                if advance is not None and total_bytes:
+                    advance(min(1.0, self._fetched_bytes() / total_bytes))
+            fetching.result()
         return tuple(self.archives / deb.file for deb in debs)
+
+    def _fetched_bytes(self) -> int:
+        sizes = 0
+        for path in self.archives.rglob("*.deb"):
+            # apt moves a finished file away between our listing it and our looking at it.
+            with suppress(FileNotFoundError):
+                sizes += path.stat().st_size
+        return sizes
 
     def download_only(self, package: str) -> Path:
         """Download one package without what it depends on."""

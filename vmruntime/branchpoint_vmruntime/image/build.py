@@ -120,7 +120,7 @@ class _ImageBuild:
     def build(self) -> Path:
         self.progress.step("Debian packages")
         apt, mirrors = open_apt(self.home.cache / f"apt-{self.recipe.suite}", self.recipe.suite)
-        debs = apt.download(self.recipe.packages)
+        debs = apt.download(self.recipe.packages, advance=self.progress.advance)
         self.progress.done(f"{len(debs)} packages of Debian {self.recipe.suite}")
         self.out.mkdir()
         versions = self._root_tree(debs, mirrors.sources_in_guest(self.recipe.suite))
