@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pytest
 from jupyter_client.kernelspec import NoSuchKernel, get_kernel_spec
+from tests.support.homes import lend_base, lend_images
 from tests.support.live_kernel import KERNEL, LiveKernel, live_kernel, qemu_processes, wait_until
 
 from branchpoint_vmruntime import Manifest, Runtime
@@ -18,7 +19,7 @@ from branchpoint_vmruntime.home import Home
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Home]:
-    """A home of the tests' own, with the images of this user's and a base checkpoint of its own."""
+    """A home of the tests' own, with the images and the base checkpoint of this user's."""
     own = Home.default()
     try:
         get_kernel_spec(KERNEL)
@@ -28,9 +29,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Home]:
         pytest.fail("there is no guest image; run `branchpoint setup`")
     root = tmp_path_factory.mktemp("home", numbered=True)
     made = Home(root, root / "run")
-    made.images.symlink_to(own.images)
-    if own.cache.exists():
-        shutil.copytree(own.cache, made.cache, ignore=shutil.ignore_patterns("apt"))
+    lend_images(own, made)
+    lend_base(own, made)
     before = os.environ.get("BRANCHPOINT_HOME")
     os.environ["BRANCHPOINT_HOME"] = str(root)
     asyncio.run(_make_base(made))
@@ -45,6 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Home]:
 
 
 async def _make_base(home: Home) -> None:
+    # Boots only if there was no base to lend, or none that this host can load.
     async with Runtime(home) as runtime:
         await runtime.base(Manifest())
 

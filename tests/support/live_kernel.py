@@ -1,8 +1,10 @@
 """A kernel as its users have it: started by Jupyter, from the kernelspec, in a real microVM."""
 
 import os
+import queue
+import re
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,7 @@ from jupyter_client.manager import KernelManager
 KERNEL = "branchpoint"
 RECORD = "application/vnd.branchpoint+json"
 PATIENCE_S = 120.0
+_HEADING = re.compile(r"── (?P<name>\S+?) · .* ──")
 
 
 @dataclass
@@ -25,11 +28,24 @@ class Cell:
     error_name: str = ""
     records: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     payload: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    first_output_s: float = 0.0
+    idle: bool = False
 
     @property
     def lines(self) -> list[str]:
         """Its text, line by line."""
         return self.text.splitlines()
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The record of the one magic in it."""
+        (record,) = self.records
+        return record
+
+    @property
+    def over(self) -> bool:
+        """Whether it has been replied to and the kernel is done with it."""
+        return self.idle and bool(self.status)
 
 
 class LiveKernel:
@@ -38,11 +54,17 @@ class LiveKernel:
     def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
         self.manager = manager
         self.client = client
+        self._cells: dict[str, Cell] = {}
 
     @property
     def pid(self) -> int:
         """The process that Jupyter started."""
         return int(getattr(self.manager.provisioner, "pid"))  # noqa: B009
+
+    @property
+    def machines(self) -> list[int]:
+        """The QEMUs it has started that still are there."""
+        return [pid for pid in _processes() if _parent(pid) == self.pid and _is_qemu(pid)]
 
     def run(self, code: str, *, expect: str = "ok") -> Cell:
         """Run a cell to its end; a cell that does not end as expected fails the test."""
@@ -50,32 +72,73 @@ class LiveKernel:
         assert cell.status == expect, f"{code!r} ended with {cell.status}:\n{cell.text}"
         return cell
 
+    def run_all(self, *codes: str) -> list[Cell]:
+        """Run cells as "Run All" does: every one is sent before the first has been answered."""
+        return [self.finish(sent) for sent in [self.start(code) for code in codes]]
+
     def value(self, code: str) -> str:
         """What an expression prints, without the line's end."""
         return self.run(f"print({code})").text.strip()
 
+    def in_branches(self, code: str, names: Sequence[str]) -> dict[str, str]:
+        """Run a cell in several branches at once; what each printed."""
+        cell = self.run(f"%%branch {','.join(names)}\n{code}")
+        printed = sides(cell.text)
+        assert list(printed) == list(names), cell.text
+        return printed
+
+    def values(self, code: str, names: Sequence[str]) -> dict[str, str]:
+        """What an expression prints in several branches."""
+        return self.in_branches(f"print({code})", names)
+
     def start(self, code: str) -> str:
         """Send a cell without waiting."""
-        return self.client.execute(code, allow_stdin=False)
+        message_id = self.client.execute(code, allow_stdin=False)
+        self._cells[message_id] = Cell(status="")
+        return message_id
 
-    def finish(self, message_id: str) -> Cell:
+    def finish(self, message_id: str, *, patience_s: float = PATIENCE_S) -> Cell:
         """Wait for a cell that was sent."""
-        cell = Cell(status="")
-        idle = False
-        deadline = time.monotonic() + PATIENCE_S
-        while not idle:
-            message = self.client.get_iopub_msg(timeout=deadline - time.monotonic())
-            if message["parent_header"].get("msg_id") == message_id:
-                idle = _take(cell, message)
-        while True:
-            reply = self.client.get_shell_msg(timeout=PATIENCE_S)
-            if reply["parent_header"].get("msg_id") == message_id:
-                cell.status = reply["content"]["status"]
-                cell.payload = reply["content"].get("payload", [])
-                return cell
+        self.wait_for(message_id, lambda cell: cell.over, patience_s=patience_s)
+        return self._cells.pop(message_id)
+
+    def wait_for(
+        self, message_id: str, condition: Callable[[Cell], bool], *, patience_s: float = PATIENCE_S
+    ) -> Cell:
+        """Take in messages until a cell that was sent is as wished."""
+        cell = self._cells[message_id]
+        deadline = time.monotonic() + patience_s
+        while not condition(cell):
+            assert time.monotonic() < deadline, f"no end within {patience_s:g} s; so far:\n{cell}"
+            self._take_in()
+        return cell
+
+    def _take_in(self) -> None:
+        try:
+            self._take_output(self.client.get_iopub_msg(timeout=0.2))
+            while True:
+                self._take_output(self.client.get_iopub_msg(timeout=0))
+        except queue.Empty:
+            pass
+        try:
+            while True:
+                self._take_reply(self.client.get_shell_msg(timeout=0))
+        except queue.Empty:
+            pass
+
+    def _take_output(self, message: dict[str, Any]) -> None:
+        cell = self._cells.get(message["parent_header"].get("msg_id", ""))
+        if cell is not None:
+            _take(cell, message)
+
+    def _take_reply(self, message: dict[str, Any]) -> None:
+        cell = self._cells.get(message["parent_header"].get("msg_id", ""))
+        if cell is not None:
+            cell.status = message["content"]["status"]
+            cell.payload = message["content"].get("payload", [])
 
 
-def _take(cell: Cell, message: dict[str, Any]) -> bool:
+def _take(cell: Cell, message: dict[str, Any]) -> None:
     content = message["content"]
     match message["msg_type"]:
         case "stream":
@@ -84,14 +147,34 @@ def _take(cell: Cell, message: dict[str, Any]) -> bool:
             cell.text += content["data"].get("text/plain", "") + "\n"
             if RECORD in content["data"]:
                 cell.records.append(content["data"][RECORD])
+        case "clear_output":
+            cell.text = ""
         case "error":
             cell.error_name = content["ename"]
             cell.text += "\n".join(content["traceback"]) + "\n"
         case "status":
-            return content["execution_state"] == "idle"
+            cell.idle = content["execution_state"] == "idle"
+            return
         case _:
-            pass
-    return False
+            return
+    cell.first_output_s = cell.first_output_s or time.time()
+
+
+def sides(text: str) -> dict[str, str]:
+    r"""The sides of a cell that ran in several branches, from its plain text.
+
+    >>> sides("── a · 12 ms ──\n593\n\n── b · 13 ms ──\n594")
+    {'a': '593', 'b': '594'}
+    """
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if heading := _HEADING.fullmatch(line):
+            name = heading["name"]
+            found[name] = ""
+        elif name:
+            found[name] = f"{found[name]}\n{line}".strip()
+    return found
 
 
 @contextmanager
@@ -113,19 +196,37 @@ def live_kernel(session: str, *, cwd: Path, **environment: str) -> Generator[Liv
 
 def qemu_processes(home: Path) -> list[int]:
     """QEMUs on machines of this home, whoever's children they are."""
-    found: list[int] = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                command = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"qemu" in command and str(home).encode() in command:
-                found.append(int(folder.name))
-    return found
+    return [
+        pid
+        for pid in _processes()
+        if b"qemu" in (command := command_line(pid)) and str(home).encode() in command
+    ]
 
 
-def wait_until(condition: Any, *, timeout_s: float = 30.0) -> bool:
+def command_line(pid: int) -> bytes:
+    """A process's command line, its arguments ended by zeros; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _processes() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _is_qemu(pid: int) -> bool:
+    return b"qemu-system" in command_line(pid)
+
+
+def wait_until(condition: Callable[[], Any], *, timeout_s: float = 30.0) -> bool:
     """Whether a condition comes true in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():

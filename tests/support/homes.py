@@ -1,0 +1,40 @@
+"""Homes for tests, furnished from another so that none of them boots or builds anything."""
+
+import contextlib
+import shutil
+import subprocess
+
+from branchpoint_vmruntime.errors import UnknownNameError
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage import CheckpointId
+from branchpoint_vmruntime.lineage.journal import Journal
+
+
+def lend_images(lender: Home, borrower: Home) -> None:
+    """Give a home another's images, the tools unpacked there and what was found out of this host.
+
+    Images are never written once they are made, so a link will do.
+    """
+    borrower.root.mkdir(mode=0o700, exist_ok=True)
+    borrower.images.symlink_to(lender.images.resolve())
+    if lender.tools.exists():
+        borrower.tools.symlink_to(lender.tools.resolve())
+    if lender.cache.exists():
+        shutil.copytree(lender.cache, borrower.cache, ignore=shutil.ignore_patterns("apt"))
+
+
+def lend_base(lender: Home, borrower: Home) -> None:
+    """Give a home another's base checkpoints, files and records; nothing, if there are none."""
+    borrower.ensure()
+    kept = borrower.layers / "base"
+    kept.mkdir(mode=0o700, exist_ok=True)
+    with (
+        contextlib.suppress(UnknownNameError),
+        Journal.read(lender.database) as theirs,
+        Journal.open(borrower.database) as ours,
+    ):
+        for folder in (lender.layers / "base").iterdir():
+            if record := theirs.checkpoint(CheckpointId(folder.name)):
+                # cp, because Python's copy would fill the holes: a gigabyte instead of a quarter.
+                subprocess.run(["cp", "-r", "--sparse=always", folder, kept], check=True)
+                ours.add_checkpoint(record, advance=None)
