@@ -1,28 +1,27 @@
 """Loaded into the user's IPython kernel as an extension: tells it who it is at each wake.
 
 `--ext=branchpoint_guestkernel.hook`. A daemon thread answers guestd on the unix socket
-`$BRANCHPOINT_HOOK_SOCKET` (a leading `@` means abstract), one JSON object a line:
+`$BRANCHPOINT_HOOK_SOCKET` (a leading `@` means abstract), a line of tab-separated fields each:
 
-    {"op": "awake", "identity": {"incarnation", "branch", "index", "session"}, "reseed": HEX|null}
-    -> {"op": "awake", "nonce": HEX, "reseeded": ["random", ...]}
-    {"op": "nonce"}
-    -> {"op": "nonce", "nonce": HEX}
+    awake INCARNATION BRANCH INDEX SESSION RESEED
+    -> awake NONCE RESEEDED
+
+where RESEED is bytes in hexadecimal or nothing, and RESEEDED names generators, comma-separated.
 
 The nonce is random, made at start and held in this process's memory alone: whoever answers with it
 is the very process that was saved, not a fresh one in its place.
 
 *Reseeded* lists the generators whose global state was replaced by one derived from the bytes of
-`reseed`: "random" (the functions of the module `random`), "numpy" (the legacy global behind
+RESEED: "random" (the functions of the module `random`), "numpy" (the legacy global behind
 `numpy.random.rand` and its like) and "torch" (its default generators), the last two only if the
 process has loaded them already. One that is loaded later seeds itself from the system's entropy.
 Generator objects made by the user (`random.Random()`, `numpy.random.default_rng()`) are copies in
-every fork and stay equal. With `reseed` null nothing is touched.
+every fork and stay equal. With no RESEED nothing is touched.
 
 Nothing is imported at a wake, and every path is walked once at start: under emulation a first time
 costs 10 ms or more.
 """
 
-import json
 import os
 import random
 import socket
@@ -48,7 +47,8 @@ LINE_MAGICS = (
 CELL_MAGICS = ("branch",)
 NONCE = os.urandom(16).hex()
 
-_identity: dict[str, Any] = {"branch": "", "index": 0, "incarnation": "", "session": ""}
+_identity = {"incarnation": "", "branch": "", "index": "0", "session": ""}
+_VARIABLES = {key: f"BRANCHPOINT_{key.upper()}" for key in _identity}
 
 
 class Shell(Protocol):
@@ -106,11 +106,11 @@ def reseed(seed: bytes) -> list[str]:
     return reseeded
 
 
-def adopt(identity: dict[str, Any]) -> None:
+def adopt(**identity: str) -> None:
     """Be this from now on, and tell processes started from here."""
-    _identity.update(identity)
-    for key in ("branch", "index", "incarnation", "session"):
-        os.environ[f"BRANCHPOINT_{key.upper()}"] = str(_identity[key])
+    for key, value in identity.items():
+        _identity[key] = value
+        os.environ[_VARIABLES[key]] = value
 
 
 def offer_branch(shell: Shell) -> None:
@@ -144,20 +144,19 @@ class Answering(threading.Thread):
     def answer(self, line: bytes) -> bytes:
         """The answer to one line. Whatever goes wrong is said, not raised: the thread must live."""
         try:
-            reply = self._act(json.loads(line))
+            reseeded = self._wake(line.decode().rstrip("\n"))
         except Exception as error:
-            reply = {"op": "failed", "error": f"{type(error).__name__}: {error}"}
-        return json.dumps(reply).encode() + b"\n"
+            return f"failed {type(error).__name__}: {error}\n".encode()
+        return f"awake {NONCE}\t{','.join(reseeded)}\n".encode()
 
-    def _act(self, order: dict[str, Any]) -> dict[str, Any]:
-        if order["op"] == "nonce":
-            return {"op": "nonce", "nonce": NONCE}
-        if order["op"] != "awake":
-            raise ValueError(f"unknown order {order['op']!r}")
-        adopt(order["identity"])
+    def _wake(self, line: str) -> list[str]:
+        word, _, rest = line.partition(" ")
+        if word != "awake":
+            raise ValueError(f"unknown order {word!r}")
+        incarnation, branch, index, session, seed = rest.split("\t")
+        adopt(incarnation=incarnation, branch=branch, index=index, session=session)
         offer_branch(self._shell)
-        reseeded = reseed(bytes.fromhex(order["reseed"])) if order["reseed"] else []
-        return {"op": "awake", "nonce": NONCE, "reseeded": reseeded}
+        return reseed(bytes.fromhex(seed)) if seed else []
 
 
 def explain_line(name: str, line: str) -> None:
@@ -189,6 +188,6 @@ def load_ipython_extension(shell: Shell) -> None:
     if not address:
         return
     answering = Answering(shell, address)
-    walk = {"op": "awake", "identity": dict(_identity), "reseed": os.urandom(32).hex()}
-    answering.answer(json.dumps(walk).encode())
+    walk = "\t".join([*_identity.values(), os.urandom(32).hex()])
+    answering.answer(f"awake {walk}\n".encode())
     answering.start()

@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 
-from branchpoint_guest.wire import Frame, FrameReader, Kind, header, pack_parts
+from branchpoint_guest.wire import MESSAGE, Frame, FrameReader, header, pack_parts
 
 # The virtio-console driver (Linux 6.1) takes 32 KiB a write.
 WRITE_BYTES = 32 * 1024
@@ -37,7 +37,7 @@ class Port:
     def put(self, parts: Sequence[bytes]) -> None:
         """Queue one message for the host."""
         body = pack_parts(parts)
-        head = header(Kind.MESSAGE, self.generation, len(body))
+        head = header(MESSAGE, self.generation, len(body))
         self._queue.append((memoryview(head), False))
         self._queue.append((memoryview(body), True))
         self.waiting_bytes += len(head) + len(body)
@@ -73,7 +73,7 @@ class Port:
         fresh = [
             frame
             for frame in self._reader.feed(data)
-            if frame.kind is Kind.MESSAGE and frame.generation == self.generation
+            if frame.kind == MESSAGE and frame.generation == self.generation
         ]
         self.received += len(fresh)
         return fresh

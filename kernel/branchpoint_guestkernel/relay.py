@@ -3,20 +3,20 @@
     python -m branchpoint_guestkernel.relay --port FD_OR_PATH --connection FILE --control-fd N
         [--generation G]
 
-guestd speaks to it over the control descriptor, one JSON object a line:
+guestd speaks to it over the control descriptor, a line each:
 
-    <- {"op": "ready"}
+    <- ready
        once the kernel has answered and its output is known to arrive
-    -> {"op": "drain", "received": N}
-    <- {"op": "drained", "sent": M}
+    -> drain N
+    <- drained M
        once the N frames of the host are with the kernel and all it had said is on the port; then
        the relay keeps quiet. Freeze the kernel first, or draining may never end.
-    -> {"op": "resume", "generation": G}
+    -> resume G
        frames carry G from now on and counting restarts at 0. Also calls off a drain.
-    -> {"op": "run", "id": ..., "code": ..., "timeout_s": ...}
-    <- {"op": "ran", "id": ..., "status": "ok"|"error"|"timeout", "text": ...,
+    -> run {"id": ..., "code": ..., "timeout_s": ...}
+    <- ran {"id": ..., "status": "ok"|"error"|"timeout", "text": ...,
         "error": {"ename", "evalue", "traceback"}|null, "elapsed_ms": ...}
-    <- {"op": "failed", "error": ...}
+    <- failed TEXT
        an order it does not know
 
 It ends when guestd closes the control descriptor.
@@ -47,23 +47,23 @@ MESSAGES_A_TURN = 32
 
 
 class Orders:
-    """guestd's end of the relay: JSON lines in and out of a descriptor."""
+    """guestd's end of the relay: lines in and out of a descriptor, each a word and the rest."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._rest = b""
 
-    def read(self) -> list[dict[str, Any]] | None:
+    def read(self) -> list[tuple[str, str]] | None:
         """The orders that have arrived; None once guestd has closed its end."""
         data = os.read(self.descriptor, 1 << 20)
         if not data:
             return None
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [(word, rest) for word, _, rest in (line.decode().partition(" ") for line in lines)]
 
-    def say(self, message: dict[str, Any]) -> None:
+    def say(self, word: str, rest: object = "") -> None:
         """Tell guestd. Blocks while it does not read."""
-        data = memoryview(json.dumps(message).encode() + b"\n")
+        data = memoryview(f"{word} {rest}".strip().encode() + b"\n")
         while data:
             data = data[os.write(self.descriptor, data) :]
 
@@ -75,7 +75,7 @@ class Relay:
         self._port = port
         self._sockets = sockets
         self._orders = orders
-        self._runs = Runs(lambda frames: send(sockets.own_shell, frames), orders.say)
+        self._runs = Runs(lambda frames: send(sockets.own_shell, frames), self._report_run)
         self._pollers: dict[tuple[bool, bool, bool, bool], zmq.Poller] = {}
         self._drain_at: int | None = None
         self._quiet = False
@@ -158,6 +158,9 @@ class Relay:
         else:
             self._port.put([channel, *frames])
 
+    def _report_run(self, result: dict[str, Any]) -> None:
+        self._orders.say("ran", json.dumps(result))
+
     def _send_nudge(self) -> None:
         self._nudge_answered = False
         self._nudge_at_s = None
@@ -170,7 +173,7 @@ class Relay:
         if self._output_proven:
             self._ready = True
             self._nudge_at_s = None
-            self._orders.say({"op": "ready"})
+            self._orders.say("ready")
         elif self._nudge_at_s is None:
             self._nudge_at_s = time.monotonic() + NUDGE_MS / 1000
         elif time.monotonic() >= self._nudge_at_s:
@@ -178,18 +181,18 @@ class Relay:
 
     def _obey(self) -> bool:
         orders = self._orders.read()
-        for order in orders or ():
-            match order["op"]:
+        for word, rest in orders or ():
+            match word:
                 case "drain":
-                    self._drain_at = int(order["received"])
+                    self._drain_at = int(rest)
                 case "resume":
-                    self._port.renew(int(order["generation"]))
+                    self._port.renew(int(rest))
                     self._drain_at = None
                     self._quiet = False
                 case "run":
-                    self._runs.start(order)
+                    self._runs.start(json.loads(rest))
                 case _:
-                    self._orders.say({"op": "failed", "error": f"unknown order {order['op']!r}"})
+                    self._orders.say("failed", f"unknown order {word!r}")
         return orders is not None
 
     def _drain(self) -> None:
@@ -201,7 +204,7 @@ class Relay:
             settle.register(socket, zmq.POLLIN)
         if not settle.poll(SETTLE_MS):
             self._quiet = True
-            self._orders.say({"op": "drained", "sent": self._port.sent})
+            self._orders.say("drained", self._port.sent)
 
 
 def open_port(place: str) -> int:

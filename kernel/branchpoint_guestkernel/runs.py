@@ -126,7 +126,6 @@ class Runs:
         del self._runs[message_id]
         self._report(
             {
-                "op": "ran",
                 "id": run.id,
                 "status": status,
                 "text": "".join(run.text),

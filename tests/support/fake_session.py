@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from tests.support.guest_kernel import GuestKernel
 
@@ -129,11 +128,12 @@ class FakeBranch:
     async def run(self, code: str) -> str:
         """Run code through the relay's own request; what it printed."""
         guest = self.kernel.guest
-        await guest.order({"op": "run", "id": 1, "code": code, "timeout_s": 10})
-        while (answer := await guest.answer())["op"] != "ran":
+        await guest.order("run " + json.dumps({"id": 1, "code": code, "timeout_s": 10}))
+        while (answer := await guest.answer())[0] != "ran":
             pass
-        assert answer["status"] == "ok", answer
-        return answer["text"]
+        result = json.loads(answer[1])
+        assert result["status"] == "ok", result
+        return result["text"]
 
     async def wake(self, head: CheckpointId, saved: str | None) -> None:
         """Start a kernel and put back what was saved."""
@@ -153,16 +153,11 @@ class FakeBranch:
             await channel.guest.close()
 
     async def _introduce(self, kernel: GuestKernel) -> None:
-        identity = {
-            "branch": self.name,
-            "index": self.record.index,
-            "incarnation": self.kernel.incarnation,
-            "session": SESSION,
-        }
+        record = self.record
+        facts = (self.kernel.incarnation, self.name, str(record.index), SESSION, "")
         reader, writer = await asyncio.open_unix_connection(str(kernel.folder / "hook"))
-        order: dict[str, Any] = {"op": "awake", "identity": identity, "reseed": None}
-        writer.write(json.dumps(order).encode() + b"\n")
-        assert json.loads(await reader.readline())["op"] == "awake"
+        writer.write(f"awake {chr(9).join(facts)}\n".encode())
+        assert (await reader.readline()).startswith(b"awake ")
         writer.close()
         await writer.wait_closed()
 

@@ -86,16 +86,17 @@ class GuestKernel:
         self.frames = FrameReader()
         self.inbox: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
         self.pump = asyncio.create_task(self._pump())
-        assert await self.answer() == {"op": "ready"}
+        assert await self.answer() == ("ready", "")
 
-    async def order(self, order: dict[str, Any]) -> None:
+    async def order(self, line: str) -> None:
         """Say something to the relay, as guestd."""
-        self.order_writer.write(json.dumps(order).encode() + b"\n")
+        self.order_writer.write(line.encode() + b"\n")
         await self.order_writer.drain()
 
-    async def answer(self) -> dict[str, Any]:
-        """What the relay says next."""
-        return json.loads(await self.order_reader.readline())
+    async def answer(self) -> tuple[str, str]:
+        """What the relay says next: a word and the rest."""
+        word, _, rest = (await self.order_reader.readline()).decode().strip().partition(" ")
+        return word, rest
 
     async def send(self, parts: Sequence[bytes]) -> None:
         """A message to the kernel."""
@@ -129,7 +130,8 @@ class GuestKernel:
         self.inbox.put_nowait(None)
 
     async def _watch_kernel(self) -> None:
-        await asyncio.to_thread(self.kernel.wait)
+        while self.kernel.poll() is None:  # noqa: ASYNC110 (a thread that waits would outlive the loop)
+            await asyncio.sleep(0.05)
         self.inbox.put_nowait(None)
 
     def signal(self, number: int) -> None:

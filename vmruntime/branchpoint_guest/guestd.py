@@ -3,6 +3,7 @@
 Answers the host, brings the user's processes to rest and back, reaps the dead.
 """
 
+import json
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+from branchpoint_guest import wire
 from branchpoint_guest.freezer import FreezeTimeoutError, UserCgroup
 from branchpoint_guest.kernel_process import KernelProcess, user_environment
 from branchpoint_guest.ports import ControlPort, find_port
@@ -44,13 +46,12 @@ class Guestd:
         self._waking = waking
         self._kernel: KernelProcess | None = None
         self._commands: dict[int, _Command] = {}
-        self._identity: Message = {}
+        self._identity_text = "{}"
         self._handlers: dict[str, Callable[[Message], Message | None]] = {
             "ping": self._ping,
             "start": self._start,
             "freeze": self._freeze,
             "thaw": self._thaw,
-            "wake": self._wake,
             "interrupt": self._interrupt,
             "run": self._run,
             "exec": self._exec,
@@ -74,8 +75,11 @@ class Guestd:
                 poller.register(relay_fd, select.POLLIN)
             ready = dict(poller.poll())
             if self._port.fd in ready:
-                for message in self._port.receive_nowait():
-                    self._handle(message)
+                for frame in self._port.receive_nowait():
+                    if frame.kind == wire.WAKE:
+                        self._wake(wire.unpack_fields(frame.body))
+                    elif frame.kind == wire.CONTROL:
+                        self._handle(wire.decode_control(frame))
             if wakeup in ready:
                 os.read(wakeup, 4096)
                 self._reap()
@@ -96,7 +100,8 @@ class Guestd:
         return {"uptime_s": time.monotonic()}
 
     def _start(self, message: Message) -> Message:
-        self._take_identity(message)
+        self._identity_text = message["identity"]
+        self._waking.take_identity(message["identity"], message["host_name"])
         self._kernel = KernelProcess(self._cgroup, message["argv"], message["environment"])
         return {"pid": self._kernel.kernel.pid}
 
@@ -106,65 +111,53 @@ class Guestd:
         frozen = time.monotonic()
         sent = 0
         if self._kernel and not self._kernel.relay_link.closed:
-            drained = self._kernel.relay_link.ask(
-                {"op": "drain", "received": message["sent"]}, "drained", _DRAIN_TIMEOUT_S
+            answer = self._kernel.relay_link.ask_line(
+                f"drain {message['sent']}", "drained", _DRAIN_TIMEOUT_S
             )
-            if drained is None:
+            if answer is None:
                 self._cgroup.thaw()
                 raise CommandError("messages on their way to the host could not be drained")
-            sent = drained["sent"]
+            sent = int(answer)
         return {
             "sent": sent,
             "phases_ms": _phases(freeze=frozen - started, drain=time.monotonic() - frozen),
         }
 
     def _thaw(self, _: Message) -> Message:
-        self._ask_clock()
+        self._set_clock()
         self._resume_relay()
         self._cgroup.thaw()
         return {}
 
-    def _wake(self, message: Message) -> Message:
+    def _wake(self, order: list[str]) -> None:
+        """Become a new incarnation. No JSON here, and nothing made that need not be.
+
+        Every machine starts with nothing translated, so each path walked for the first time costs
+        milliseconds when emulated, while the user's processes wait.
+        """
         started = time.monotonic()
-        self._port.generation = message["generation"]
-        self._ask_clock()
+        number, generation, entropy, reseed, identity, host_name, *names = order
+        self._port.generation = int(generation)
+        self._set_clock()
         clock = time.monotonic()
-        self._waking.add_entropy(bytes.fromhex(message["entropy"]))
-        self._take_identity(message)
+        self._waking.add_entropy(bytes.fromhex(entropy))
+        self._waking.take_identity(identity, host_name)
+        self._identity_text = identity
         self._resume_relay()
         self._cgroup.thaw()
         thawed = time.monotonic()
-        answer = self._greet_hook(message.get("reseed"))
-        return {
-            **answer,
-            "phases_ms": _phases(
-                clock=clock - started, renew=thawed - clock, kernel=time.monotonic() - thawed
-            ),
-        }
+        nonce, reseeded = "", ""
+        if self._kernel and self._kernel.hook:
+            nonce, reseeded = self._kernel.hook.greet([*names, reseed], _HOOK_TIMEOUT_S)
+        instants = (started, clock, thawed, time.monotonic())
+        self._port.send_fields([number, nonce, reseeded, *(str(int(1e6 * at)) for at in instants)])
 
-    def _greet_hook(self, reseed: str | None) -> Message:
-        if self._kernel is None or self._kernel.hook is None:
-            return {"nonce": "", "reseeded": []}
-        awake = self._kernel.hook.ask(
-            {"op": "awake", "identity": self._identity, "reseed": reseed}, "awake", _HOOK_TIMEOUT_S
-        )
-        if awake is None:
-            return {"nonce": None, "reseeded": []}
-        return {"nonce": awake["nonce"], "reseeded": awake["reseeded"]}
-
-    def _ask_clock(self) -> None:
-        asked = time.monotonic()
-        self._port.send({"op": "clock?"})
-        answer = self._port.wait_for("clock", _CLOCK_TIMEOUT_S)
-        self._waking.set_clock(answer["time_s"], asked, time.monotonic())  # type: ignore[arg-type]
-
-    def _take_identity(self, message: Message) -> None:
-        self._identity = message["identity"]
-        self._waking.take_identity(message["identity_text"], message["host_name"])
+    def _set_clock(self) -> None:
+        self._waking.set_clock(*self._port.ask_time(_CLOCK_TIMEOUT_S))
 
     def _resume_relay(self) -> None:
         if self._kernel and not self._kernel.relay_link.closed:
-            self._kernel.relay_link.send({"op": "resume", "generation": self._port.generation})
+            self._kernel.relay_link.send_line(f"resume {self._port.generation}")
 
     def _interrupt(self, _: Message) -> Message:
         if self._kernel is None or self._kernel.kernel.poll() is not None:
@@ -175,13 +168,13 @@ class Guestd:
     def _run(self, message: Message) -> None:
         if self._kernel is None or self._kernel.relay_link.closed:
             raise CommandError("there is no kernel to run code in")
-        self._kernel.relay_link.send(message)
+        self._kernel.relay_link.send_line(f"run {json.dumps(message)}")
 
     def _pass_on_relay_messages(self, kernel: KernelProcess) -> None:
-        for message in kernel.relay_link.receive_nowait():
-            match message.get("op"):
+        for word, rest in kernel.relay_link.receive_nowait():
+            match word:
                 case "ran":
-                    self._port.send({**message, "op": "reply"})
+                    self._port.send({**json.loads(rest), "op": "reply"})
                 case "ready":
                     kernel.connect_hook()
                     self._port.send({"op": "kernel-ready"})
@@ -191,7 +184,7 @@ class Guestd:
             self._port.send({"op": "relay-ended"})
 
     def _exec(self, message: Message) -> None:
-        command = _Command(message, self._cgroup, self._identity)
+        command = _Command(message, self._cgroup, json.loads(self._identity_text))
         self._commands[command.process.pid] = command
 
     def _reap(self) -> None:

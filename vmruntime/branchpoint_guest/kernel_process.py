@@ -32,19 +32,19 @@ _USER_ENVIRONMENT = {
 
 
 class LineSocket:
-    """Newline-delimited JSON over a stream socket. Sends block; reads take what is there."""
+    """Lines of text over a stream socket, each a word and what it is about. Sends block."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._buffer = b""
         self.closed = False
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Send one message."""
-        self.sock.sendall(json.dumps(message).encode() + b"\n")
+    def send_line(self, line: str) -> None:
+        """Send one line."""
+        self.sock.sendall(f"{line}\n".encode())
 
-    def receive_nowait(self) -> list[dict[str, Any]]:
-        """Every whole message that has arrived."""
+    def receive_nowait(self) -> list[tuple[str, str]]:
+        """Every whole line that has arrived, its first word apart."""
         try:
             while data := self.sock.recv(1 << 16, socket.MSG_DONTWAIT):
                 self._buffer += data
@@ -53,22 +53,42 @@ class LineSocket:
             pass
         except OSError:
             self.closed = True
+        if b"\n" not in self._buffer:
+            return []
         *lines, self._buffer = self._buffer.split(b"\n")
-        return [json.loads(line) for line in lines if line]
+        return [(word, rest) for word, _, rest in (line.decode().partition(" ") for line in lines)]
 
-    def ask(self, message: dict[str, Any], answer: str, timeout_s: float) -> dict[str, Any] | None:
-        """Send, and wait for the answer of that name; None if it does not come in time."""
+    def ask_line(self, line: str, answer: str, timeout_s: float) -> str | None:
+        """Send, and wait for the line that starts with that word; None if it does not come.
+
+        Lines that come before it are passed over: ask only where none are expected.
+        """
         try:
-            self.send(message)
+            self.send_line(line)
         except OSError:
             return None
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0 and not self.closed:
             select.select([self.sock], [], [], left)
-            for reply in self.receive_nowait():
-                if reply.get("op") == answer:
-                    return reply
+            for word, rest in self.receive_nowait():
+                if word == answer:
+                    return rest
         return None
+
+
+class Hook(LineSocket):
+    """The hook in the kernel."""
+
+    def greet(self, fields: list[str], timeout_s: float) -> tuple[str, str]:
+        """Tell the kernel who it is now; its nonce, and which generators it made new.
+
+        `?` for a nonce if it does not answer in time, which no kernel has.
+        """
+        answer = self.ask_line("awake " + "\t".join(fields), "awake", timeout_s)
+        if answer is None:
+            return "?", ""
+        nonce, _, reseeded = answer.partition("\t")
+        return nonce, reseeded
 
 
 class KernelProcess:
@@ -78,7 +98,7 @@ class KernelProcess:
         self._cgroup = cgroup
         RUN.mkdir(mode=0o755, exist_ok=True)
         self._write_connection_file()
-        self.hook: LineSocket | None = None
+        self.hook: Hook | None = None
         with Path("/dev/console").open("wb") as console:
             self.kernel = subprocess.Popen(
                 [part.format(connection_file=CONNECTION) for part in argv],
@@ -142,7 +162,7 @@ class KernelProcess:
         except OSError:
             connection.close()
         else:
-            self.hook = LineSocket(connection)
+            self.hook = Hook(connection)
 
     def interrupt(self) -> None:
         """SIGINT to the kernel and what it started, as Jupyter does to a local kernel."""

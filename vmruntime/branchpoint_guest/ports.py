@@ -27,7 +27,7 @@ def find_port(name: str, *, wait_s: float = 5.0) -> Path:
 
 
 class ControlPort:
-    """The control port: whole JSON messages, in order. Reads never block, writes do.
+    """The control port: whole frames, in order. Reads never block, writes do.
 
     Writes block because control messages are small and a host that does not read them is gone.
     """
@@ -36,47 +36,51 @@ class ControlPort:
         self.fd = fd
         self.generation = 0
         self._reader = wire.FrameReader()
-        self._waiting: list[dict[str, object]] = []
+        self._waiting: list[wire.Frame] = []
         os.set_blocking(fd, False)
 
     def send(self, message: dict[str, object]) -> None:
-        """Send one message, whole."""
-        view = memoryview(wire.encode_control(self.generation, message))
+        """Send one JSON object."""
+        self._write(wire.encode_control(self.generation, message))
+
+    def send_fields(self, fields: list[str]) -> None:
+        """Send the answer to an order to wake."""
+        self._write(wire.encode(wire.WAKE, self.generation, wire.pack_fields(fields)))
+
+    def receive_nowait(self) -> list[wire.Frame]:
+        """Every whole frame that has arrived."""
+        frames, self._waiting = self._waiting, []
+        while True:
+            try:
+                data = os.read(self.fd, 65536)
+            except BlockingIOError:
+                return frames
+            if not data:
+                # The host end is closed: level-triggered, so a pause keeps this from spinning.
+                time.sleep(0.002)
+                return frames
+            frames += self._reader.feed(data)
+
+    def ask_time(self, timeout_s: float) -> tuple[float, float, float]:
+        """The host's time, and the monotonic instants between which the host read it."""
+        asked = time.monotonic()
+        self._write(wire.encode(wire.CLOCK, self.generation, b""))
+        deadline = asked + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            select.select([self.fd], [], [], left)
+            frames = self.receive_nowait()
+            answered = time.monotonic()
+            for place, frame in enumerate(frames):
+                if frame.kind == wire.CLOCK:
+                    self._waiting = frames[:place] + frames[place + 1 :]
+                    return wire.unpack_time(frame.body), asked, answered
+            self._waiting = frames
+        raise TimeoutError("the host did not say what time it is")
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
         while view:
             try:
                 view = view[os.write(self.fd, view[:_CHUNK]) :]
             except BlockingIOError:
                 select.select([], [self.fd], [], 1.0)
-
-    def receive_nowait(self) -> list[dict[str, object]]:
-        """Every whole message that has arrived."""
-        messages, self._waiting = self._waiting, []
-        while True:
-            try:
-                data = os.read(self.fd, 65536)
-            except BlockingIOError:
-                return messages
-            if not data:
-                # The host end is closed: level-triggered, so a pause keeps this from spinning.
-                time.sleep(0.02)
-                return messages
-            messages += [wire.decode_control(frame) for frame in self._reader.feed(data)]
-
-    def wait_for(self, op: str, timeout_s: float) -> dict[str, object]:
-        """The next message of that kind; others that come first are kept for `receive_nowait`."""
-        deadline = time.monotonic() + timeout_s
-        kept: list[dict[str, object]] = []
-        try:
-            while True:
-                messages = self.receive_nowait()
-                for place, message in enumerate(messages):
-                    if message.get("op") == op:
-                        kept += messages[place + 1 :]
-                        return message
-                    kept.append(message)
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError(f"the host did not send {op!r}")
-                select.select([self.fd], [], [], left)
-        finally:
-            self._waiting = kept + self._waiting

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import socket
 import time
 from collections import deque
@@ -48,26 +49,42 @@ class ControlLink(asyncio.Protocol):
     async def ask(
         self, op: str, fields: Mapping[str, Any] | None = None, *, timeout_s: float
     ) -> dict[str, Any]:
-        """Ask, and wait for the answer.
+        """Ask and wait for the answer. GuestSilentError, GuestRefusedError, MachineEndedError."""
 
-        GuestSilentError, GuestRefusedError or MachineEndedError.
-        """
+        def send(number: int) -> None:
+            message = json.dumps({**(fields or {}), "op": op, "id": number})
+            self._write(wire.Kind.CONTROL, message.encode())
+
+        reply = await self._await_reply(op, send, timeout_s)
+        if isinstance(reply.get("error"), str):
+            raise GuestRefusedError(reply["error"])
+        return reply
+
+    async def ask_to_wake(self, fields: Sequence[str], *, timeout_s: float) -> list[str]:
+        """Give the order to wake; the fields of the answer. Fails as `ask` does."""
+
+        def send(number: int) -> None:
+            self._write(wire.Kind.WAKE, wire.pack_fields([str(number), *fields]))
+
+        reply = await self._await_reply("wake", send, timeout_s)
+        return list(reply["fields"])
+
+    async def _await_reply(
+        self, op: str, send: Callable[[int], None], timeout_s: float
+    ) -> dict[str, Any]:
         if self._end is not None:
             raise self._end
         number = next(self._ids)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        self._send({**(fields or {}), "op": op, "id": number})
+        send(number)
         try:
             async with asyncio.timeout(timeout_s):
-                reply = await answer
+                return await answer
         except TimeoutError as error:
             raise GuestSilentError(op, timeout_s, self._console) from error
         finally:
             self._waiting.pop(number, None)
-        if "error" in reply and isinstance(reply["error"], str):
-            raise GuestRefusedError(reply["error"])
-        return reply
 
     def fail(self, error: MachineError) -> None:
         """Give everyone who waits, and whoever asks from now on, this error."""
@@ -86,22 +103,30 @@ class ControlLink(asyncio.Protocol):
         """Called by asyncio."""
         for frame in self._reader.feed(data):
             if frame.generation == self.generation:
-                self._take(wire.decode_control(frame))
+                self._take(frame)
 
-    def _take(self, message: dict[str, Any]) -> None:
-        match message.get("op"):
-            case "clock?":
-                self._send({"op": "clock", "time_s": time.time()})
-            case "reply":
-                answer = self._waiting.get(message["id"])
-                if answer is not None and not answer.done():
-                    answer.set_result(message)
+    def _take(self, frame: wire.Frame) -> None:
+        match frame.kind:
+            case wire.Kind.CLOCK:
+                self._write(wire.Kind.CLOCK, wire.pack_time(time.time()))
+            case wire.Kind.WAKE:
+                number, *fields = wire.unpack_fields(frame.body)
+                self._settle(int(number), {"fields": fields})
             case _:
-                self._on_event(message)
+                message = wire.decode_control(frame)
+                if message.get("op") == "reply":
+                    self._settle(message["id"], message)
+                else:
+                    self._on_event(message)
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _settle(self, number: int, reply: dict[str, Any]) -> None:
+        answer = self._waiting.get(number)
+        if answer is not None and not answer.done():
+            answer.set_result(reply)
+
+    def _write(self, kind: wire.Kind, body: bytes) -> None:
         if self._transport is not None:
-            self._transport.write(wire.encode_control(self.generation, message))
+            self._transport.write(wire.encode(kind, self.generation, body))
 
 
 class KernelLink(asyncio.Protocol):

@@ -5,6 +5,7 @@ The only file that puts process, monitor and links together.
 
 import asyncio
 import contextlib
+import itertools
 import json
 import secrets
 import shutil
@@ -59,14 +60,9 @@ class Identity:
             token=secrets.token_urlsafe(24),
         )
 
-    def as_order(self) -> dict[str, Any]:
-        """As the guest takes it, put together here: each first-time path costs it milliseconds."""
-        facts = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            "identity": facts,
-            "identity_text": json.dumps(facts),
-            "host_name": host_name(self.branch),
-        }
+    def as_json(self) -> str:
+        """As processes in the guest read it."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +82,20 @@ class Awake:
     nonce: str
     reseeded: tuple[str, ...]
     phases_ms: dict[str, float]
+
+    @classmethod
+    def from_answer(cls, fields: Sequence[str]) -> "Awake":
+        """What the guest's answer means: nonce, names, and four instants in microseconds.
+
+        >>> Awake.from_answer(["c0ffee", "random,numpy", "0", "8000", "20000", "50000"]).phases_ms
+        {'clock': 8.0, 'renew': 12.0, 'kernel': 30.0}
+        """
+        nonce, names, *instants = fields
+        at = [int(instant) / 1000 for instant in instants]
+        lengths = (later - earlier for earlier, later in itertools.pairwise(at))
+        names_of_phases: tuple[str, ...] = ("clock", "renew", "kernel")
+        phases = {k: round(v, 3) for k, v in zip(names_of_phases, lengths, strict=True)}
+        return cls(nonce=nonce, reseeded=tuple(names.split(",")) if names else (), phases_ms=phases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +202,8 @@ class Machine:
     ) -> None:
         """Start the kernel in a booted machine and wait until it answers."""
         fields = {
-            **self.identity.as_order(),
+            "identity": self.identity.as_json(),
+            "host_name": host_name(self.identity.branch),
             "argv": list(argv),
             "environment": environment,
         }
@@ -250,22 +261,16 @@ class Machine:
         generation = secrets.randbits(32)
         self.control.generation = generation
         self.kernel.generation = generation
-        order = {
-            "generation": generation,
-            "entropy": secrets.token_hex(32),
-            **self.identity.as_order(),
-            "reseed": secrets.token_hex(32) if reseed else None,
-        }
+        who = self.identity
+        order = [str(generation), secrets.token_hex(32), secrets.token_hex(32) if reseed else ""]
+        order += [who.as_json(), host_name(who.branch)]
+        order += [who.incarnation, who.branch, str(who.index), who.session]
         try:
-            reply = await self.control.ask("wake", order, timeout_s=timeout_s)
+            answer = await self.control.ask_to_wake(order, timeout_s=timeout_s)
         except MachineError as error:
             raise WakeError(f"the machine did not wake: {error}") from error
-        if reply["nonce"] is None:
-            raise WakeError("the machine woke, but the kernel inside did not answer")
         self.kernel.resume()
-        return Awake(
-            nonce=reply["nonce"], reseeded=tuple(reply["reseeded"]), phases_ms=reply["phases_ms"]
-        )
+        return Awake.from_answer(answer)
 
     async def run(self, code: str, *, timeout_s: float) -> RunResult:
         """Run code in the kernel, from guestd's side: works without Jupyter on the host."""

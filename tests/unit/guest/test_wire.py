@@ -146,7 +146,7 @@ def test_a_control_message_comes_out_as_it_went_in(
     generation: int, message: dict[str, object]
 ) -> None:
     (frame,) = FrameReader().feed(encode_control(generation, message))
-    assert frame.kind is Kind.CONTROL
+    assert frame.kind == Kind.CONTROL
     assert frame.generation == generation
     assert decode_control(frame) == message
 
