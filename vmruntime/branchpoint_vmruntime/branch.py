@@ -4,9 +4,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from branchpoint_vmruntime.errors import MachineError, UsageError
+from branchpoint_vmruntime.incarnation import Awake
 from branchpoint_vmruntime.lineage import BranchName, BranchRecord, BranchState, CheckpointId
 from branchpoint_vmruntime.link import KernelLink
-from branchpoint_vmruntime.machine import Awake, CommandResult, Machine, RunResult
+from branchpoint_vmruntime.machine import Machine
+from branchpoint_vmruntime.results import CommandResult, RunResult
 from branchpoint_vmruntime.session import MemoryUse, WakeCost
 
 

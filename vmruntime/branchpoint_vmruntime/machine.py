@@ -5,14 +5,12 @@ The only file that puts process, monitor and links together.
 
 import asyncio
 import contextlib
-import itertools
-import json
 import secrets
 import shutil
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,102 +24,16 @@ from branchpoint_vmruntime.errors import (
     MachineStartError,
     WakeError,
 )
+from branchpoint_vmruntime.incarnation import Awake, Frozen, Identity, host_name
 from branchpoint_vmruntime.link import ControlLink, GuestRefusedError, KernelLink
 from branchpoint_vmruntime.memory.dirty import memory_use
 from branchpoint_vmruntime.monitor import Monitor
 from branchpoint_vmruntime.process import QemuProcess
+from branchpoint_vmruntime.results import CommandResult, RunResult, describe_kernel_end
 from branchpoint_vmruntime.spec import MachineSpec, Port
 
 CONTROL_PORT = "control"
 KERNEL_PORT = "kernel"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who an incarnation is.
-
-    Readable in the guest. `token` is worth nothing outside this session.
-    """
-
-    session: str
-    branch: str
-    index: int
-    incarnation: str
-    token: str
-
-    @classmethod
-    def new(cls, *, session: str, branch: str, index: int) -> "Identity":
-        """A fresh incarnation of a branch."""
-        return cls(
-            session=session,
-            branch=branch,
-            index=index,
-            incarnation=secrets.token_hex(8),
-            token=secrets.token_urlsafe(24),
-        )
-
-    def as_json(self) -> str:
-        """As processes in the guest read it."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frozen:
-    """A guest at rest: nothing of the user's runs, no byte is under way."""
-
-    phases_ms: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Awake:
-    """What a guest said on waking.
-
-    `reseeded` names the generators of user space that were made new.
-    """
-
-    nonce: str
-    reseeded: tuple[str, ...]
-    phases_ms: dict[str, float]
-
-    @classmethod
-    def from_answer(cls, fields: Sequence[str]) -> "Awake":
-        """What the guest's answer means: nonce, names, and four instants in microseconds.
-
-        >>> Awake.from_answer(["c0ffee", "random,numpy", "0", "8000", "20000", "50000"]).phases_ms
-        {'clock': 8.0, 'renew': 12.0, 'kernel': 30.0}
-        """
-        nonce, names, *instants = fields
-        at = [int(instant) / 1000 for instant in instants]
-        lengths = (later - earlier for earlier, later in itertools.pairwise(at))
-        names_of_phases: tuple[str, ...] = ("clock", "renew", "kernel")
-        phases = {k: round(v, 3) for k, v in zip(names_of_phases, lengths, strict=True)}
-        return cls(nonce=nonce, reseeded=tuple(names.split(",")) if names else (), phases_ms=phases)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """What code run in the kernel gave.
-
-    Its text output with the repr of its value; `str()` is the text.
-    """
-
-    status: str
-    text: str
-    elapsed_ms: float
-    error_name: str = ""
-    error_value: str = ""
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
-    """What a command run in the guest gave."""
-
-    status: int
-    stdout: str
-    stderr: str
 
 
 class Machine:
@@ -362,30 +274,6 @@ class Machine:
             with contextlib.suppress(MachineError):
                 monitor = await self._monitor
                 await monitor.close()
-
-
-def host_name(branch: str) -> str:
-    """A host name for a branch: letters, digits and hyphens, as RFC 1123 has it.
-
-    >>> host_name("ridge_2"), host_name("Überblick"), host_name("...")
-    ('ridge-2', 'berblick', 'machine')
-    """
-    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in branch.lower())
-    return plain.strip("-")[:63] or "machine"
-
-
-def describe_kernel_end(message: dict[str, Any]) -> str:
-    """In words why the kernel inside a machine ended.
-
-    >>> describe_kernel_end({"status": -9, "kills_for_memory": 0})
-    'the kernel inside the machine was killed by signal 9'
-    """
-    status = int(message["status"])
-    if message["kills_for_memory"]:
-        limit = int(message["memory_limit_bytes"]) >> 20
-        return f"the machine ran out of memory: its kernel was killed at the limit of {limit} MiB"
-    how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"the kernel inside the machine {how}"
 
 
 @asynccontextmanager

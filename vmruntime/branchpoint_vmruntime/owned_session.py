@@ -1,38 +1,30 @@
-"""A session this process owns.
-
-The only place where machines, checkpoints and the lineage change together.
-"""
+"""A session this process owns: where machines, checkpoints and the books change together."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from branchpoint_vmruntime.branch import Live, OwnedBranch
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
-from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError, UsageError
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import (
     BranchName,
-    BranchRecord,
     BranchState,
     Checkpoint,
     CheckpointKind,
     Operation,
     SessionRecord,
 )
-from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.lineage.naming import branch_names, check_label, next_label, resolve
-from branchpoint_vmruntime.lineage.tree import Tree
-from branchpoint_vmruntime.machine import Identity
+from branchpoint_vmruntime.lineage.naming import branch_names, check_label
+from branchpoint_vmruntime.register import MAIN, Register
 from branchpoint_vmruntime.session import ForkFailure, ForkReport, KeepReport, RollbackReport
 from branchpoint_vmruntime.workshop import Workshop
 
-MAIN = BranchName("main")
 MAX_FORKS = 64
-NO_CHECKPOINT = "there is no checkpoint to go back to yet"
 
 
 class OwnedSession:
@@ -42,72 +34,47 @@ class OwnedSession:
     """
 
     def __init__(
-        self,
-        record: SessionRecord,
-        journal: Journal,
-        workshop: Workshop,
-        base: Checkpoint,
-        background: asyncio.TaskGroup,
+        self, register: Register, workshop: Workshop, background: asyncio.TaskGroup
     ) -> None:
-        self._record = record
-        self._journal = journal
+        self._register = register
         self._workshop = workshop
-        self._base = base
-        self._branches = {
-            known.name: OwnedBranch(_without_machine(known))
-            for known in journal.branches(record.id)
-        }
-        self._current = MAIN
-        self._busy = asyncio.Lock()
         self._background = background
+        self._busy = asyncio.Lock()
 
     @property
     def record(self) -> SessionRecord:
         """Which session this is."""
-        return self._record
+        return self._register.record
 
     @property
     def current(self) -> OwnedBranch:
         """The branch that operations without a name are about."""
-        return self._branches[self._current]
+        return self._register.current
 
     def branches(self) -> list[OwnedBranch]:
         """Every branch on record, in order of making."""
-        return list(self._branches.values())
+        return self._register.branches()
 
     def branch(self, name: str) -> OwnedBranch:
         """The branch of that name."""
-        found = self._branches.get(BranchName(name))
-        if found is None:
-            known = tuple(b.name for b in self.branches() if b.state is not BranchState.DROPPED)
-            raise UnknownNameError("branch", name, known, hint="%branches lists them")
-        return found
+        return self._register.branch(name)
 
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint of the session and the base they root in, oldest first."""
-        found = self._journal.checkpoints(self._record.id)
-        return found if any(c.id == self._base.id for c in found) else [self._base, *found]
+        return self._register.checkpoints()
 
     def operations(self) -> list[Operation]:
         """Everything done so far, with what it cost."""
-        return self._journal.operations(self._record.id)
+        return self._register.operations()
 
     def find(self, name: str | None) -> Checkpoint:
         """By label, or by the start of an id; None: the current branch's last."""
-        if name is not None:
-            return resolve(name, self.checkpoints())
-        head = self._tree().checkpoint(self.current.record.head)
-        if head.kind is CheckpointKind.BASE:
-            raise UsageError(
-                NO_CHECKPOINT,
-                hint="take one with `%checkpoint LABEL`; `%rollback base` gives a fresh machine",
-            )
-        return head
+        return self._register.find(name)
 
     async def checkpoint(self, label: str | None = None, *, note: str = "") -> Checkpoint:
         """Save the current branch; it runs on."""
         async with self._busy:
-            chosen = check_label(label) if label else self._next_label("checkpoint")
+            chosen = check_label(label) if label else self._register.next_label("checkpoint")
             return await self._save(self.current, chosen, CheckpointKind.USER, note=note)
 
     async def fork(
@@ -129,8 +96,8 @@ class OwnedSession:
             )
         async with self._busy:
             began = time.monotonic()
-            taken = [b.name for b in self.branches() if b.state is not BranchState.DROPPED]
-            new = branch_names(count, names, taken, parent=self._current)
+            taken = self._register.taken_names()
+            new = branch_names(count, names, taken, parent=self.current.name)
             origin = self._resolve(start) if start is not None else await self._fork_point()
             woken = await asyncio.gather(
                 *(
@@ -142,7 +109,9 @@ class OwnedSession:
             made, failures = await self._sort_forks(new, woken)
             total_ms = _since(began)
             for branch in made:
-                self._note("fork", branch.name, origin, branch.cost.awake_ms, branch.cost.phases_ms)
+                self._register.note(
+                    "fork", branch.name, origin, branch.cost.awake_ms, branch.cost.phases_ms
+                )
             return ForkReport(
                 origin=origin,
                 branches=tuple(made),
@@ -175,7 +144,7 @@ class OwnedSession:
             awake_ms = _since(began)
             left = branch.live
             record = replace(branch.record, head=goal.id, state=BranchState.LIVE)
-            self._journal.put_branch(record)
+            self._register.put(record)
             branch.become(record, live)
             saved = None
             if pending is not None and left is not None:
@@ -184,7 +153,7 @@ class OwnedSession:
                 await left.end()
             total_ms = _since(began)
             phases = live.cost.phases_ms | {"until-awake": awake_ms}
-            self._note("rollback", branch.name, goal, total_ms, phases)
+            self._register.note("rollback", branch.name, goal, total_ms, phases)
             return RollbackReport(
                 branch=branch,
                 checkpoint=goal,
@@ -207,7 +176,7 @@ class OwnedSession:
             others = [b for b in self.branches() if b is not kept and b.live is not None]
             await asyncio.gather(*(self._park(branch) for branch in others))
             total_ms = _since(began)
-            self._note("keep", kept.name, None, total_ms, {})
+            self._register.note("keep", kept.name, None, total_ms, {})
             return KeepReport(branch=kept, parked=tuple(others), total_ms=total_ms)
 
     async def drop(self, names: Sequence[str]) -> list[OwnedBranch]:
@@ -216,32 +185,22 @@ class OwnedSession:
             given_up = [self.branch(name) for name in names]
             if self.current in given_up:
                 raise UsageError(
-                    f"{self._current!r} is the branch this notebook continues as",
+                    f"{self.current.name!r} is the branch this notebook continues as",
                     hint="`%switch` to another branch first",
                 )
             for branch in given_up:
                 await self._retire(branch, BranchState.DROPPED)
-                self._note("drop", branch.name, None, 0.0, {})
+                self._register.note("drop", branch.name, None, 0.0, {})
             return given_up
 
     async def start(self) -> None:
         """Wake the first branch, fresh from the base. Called once, by `open_session`."""
-        live = await self._wake(MAIN, 0, self._base, reseed=True)
-        record = BranchRecord(
-            session=self._record.id,
-            name=MAIN,
-            index=0,
-            parent=None,
-            origin=self._base.id,
-            head=self._base.id,
-            state=BranchState.LIVE,
-            created_at=datetime.now(UTC),
+        live = await self._wake(MAIN, 0, self._register.base, reseed=True)
+        record = self._register.new_record(MAIN, 0, parent=None, origin=self._register.base)
+        self._register.add_first(OwnedBranch(record, live))
+        self._register.note(
+            "start", MAIN, self._register.base, live.cost.awake_ms, live.cost.phases_ms
         )
-        self._journal.put_branches([*(b.record for b in self.branches()), record])
-        self._branches = {MAIN: OwnedBranch(record, live)} | {
-            name: branch for name, branch in self._branches.items() if name != MAIN
-        }
-        self._note("start", MAIN, self._base, live.cost.awake_ms, live.cost.phases_ms)
 
     async def close(self) -> None:
         """End every machine. What was checkpointed stays."""
@@ -256,26 +215,23 @@ class OwnedSession:
         pending = await self._workshop.draft(
             live, self._order(branch, label, kind, note), resume=True
         )
-        saved = await self._workshop.publish(pending, live, self._tree())
+        saved = await self._workshop.publish(pending, live, self._register.tree())
         self._record_checkpoint(saved, advance=branch)
         self._prepare_in_background(saved)
         return saved
 
     def _record_checkpoint(self, saved: Checkpoint, *, advance: OwnedBranch | None) -> None:
         try:
-            self._journal.add_checkpoint(saved, advance=advance.name if advance else None)
+            self._register.add_checkpoint(saved, advance=advance)
         except BaseException:
             self._workshop.discard(saved)
             raise
-        if advance is not None:
-            advance.advance(saved.id)
-        self._note("checkpoint", saved.branch, saved, saved.cost.total_ms, saved.cost.phases_ms)
 
     def _order(
         self, branch: OwnedBranch, label: str, kind: CheckpointKind, note: str = ""
     ) -> CheckpointOrder:
         return CheckpointOrder(
-            session=self._record.id,
+            session=self.record.id,
             parent=branch.record.head,
             label=label,
             note=note,
@@ -284,21 +240,15 @@ class OwnedSession:
         )
 
     async def _fork_point(self) -> Checkpoint:
-        return await self._save(self.current, self._next_label("fork"), CheckpointKind.FORK_POINT)
+        return await self._save(
+            self.current, self._register.next_label("fork"), CheckpointKind.FORK_POINT
+        )
 
     async def _wake_fork(
         self, name: BranchName, place: int, origin: Checkpoint, *, reseed: bool
     ) -> OwnedBranch:
-        record = BranchRecord(
-            session=self._record.id,
-            name=name,
-            index=place,
-            parent=self._current,
-            origin=origin.id,
-            head=origin.id,
-            state=BranchState.LIVE,
-            created_at=datetime.now(UTC),
-        )
+        parent = self.current.name
+        record = self._register.new_record(name, place, parent=parent, origin=origin)
         return OwnedBranch(record, await self._wake(name, place, origin, reseed=reseed))
 
     async def _sort_forks(
@@ -313,20 +263,21 @@ class OwnedSession:
                 for branch in made:
                     await self._end_machine(branch)
                 raise outcome
-        self._journal.put_branches([branch.record for branch in made])
-        self._branches.update({branch.name: branch for branch in made})
+        self._register.add(made)
         return made, failures
 
     async def _wake(
         self, name: BranchName, index: int, checkpoint: Checkpoint, *, reseed: bool
     ) -> Live:
-        identity = Identity.new(session=self._record.id, branch=name, index=index)
-        return await self._workshop.wake(self._tree(), checkpoint, identity, reseed=reseed)
+        identity = Identity.new(session=self.record.id, branch=name, index=index)
+        return await self._workshop.wake(self._register.tree(), checkpoint, identity, reseed=reseed)
 
     async def _draft_safety(self, branch: OwnedBranch) -> tuple[Draft | None, str]:
         if not branch.usable() or branch.live is None:
             return None, f"not taken: {branch.why_unusable() or 'there was no machine'}"
-        order = self._order(branch, self._next_label("before-rollback"), CheckpointKind.SAFETY)
+        order = self._order(
+            branch, self._register.next_label("before-rollback"), CheckpointKind.SAFETY
+        )
         try:
             return await self._workshop.draft(branch.live, order, resume=False), ""
         except BranchpointError as error:
@@ -334,7 +285,7 @@ class OwnedSession:
 
     async def _publish_safety(self, pending: Draft, left: Live) -> tuple[Checkpoint | None, str]:
         try:
-            saved = await self._workshop.publish(pending, left, self._tree())
+            saved = await self._workshop.publish(pending, left, self._register.tree())
             self._record_checkpoint(saved, advance=None)
         except BranchpointError as error:
             return None, f"not kept: {error}"
@@ -355,29 +306,31 @@ class OwnedSession:
             )
         if branch.state is not BranchState.LIVE:
             await self._reopen(branch)
-        self._current = branch.name
+        self._register.continue_as(branch)
         return branch
 
     async def _reopen(self, branch: OwnedBranch) -> None:
-        head = self._tree().checkpoint(branch.record.head)
+        head = self._register.tree().checkpoint(branch.record.head)
         live = await self._wake(branch.name, branch.index, head, reseed=False)
         record = replace(branch.record, state=BranchState.LIVE)
-        self._journal.put_branch(record)
+        self._register.put(record)
         dead = branch.become(record, live)
         if dead is not None:
             await dead.end()
-        self._note("reopen", branch.name, head, live.cost.awake_ms, live.cost.phases_ms)
+        self._register.note("reopen", branch.name, head, live.cost.awake_ms, live.cost.phases_ms)
 
     async def _park(self, branch: OwnedBranch) -> None:
         if not branch.usable():
             await self._retire(branch, BranchState.LOST)
             return
-        await self._save(branch, self._next_label(f"parked-{branch.name}"), CheckpointKind.PARKED)
+        await self._save(
+            branch, self._register.next_label(f"parked-{branch.name}"), CheckpointKind.PARKED
+        )
         await self._retire(branch, BranchState.PARKED)
 
     async def _retire(self, branch: OwnedBranch, state: BranchState) -> None:
         record = replace(branch.record, state=state)
-        self._journal.put_branch(record)
+        self._register.put(record)
         await self._end_machine(branch)
         branch.become(record, None)
 
@@ -388,48 +341,20 @@ class OwnedSession:
     def _resolve(self, target: Checkpoint | str | None) -> Checkpoint:
         return target if isinstance(target, Checkpoint) else self.find(target)
 
-    def _next_label(self, prefix: str) -> str:
-        return next_label(prefix, {c.label for c in self.checkpoints()})
-
-    def _tree(self) -> Tree:
-        return Tree(self.checkpoints(), [b.record for b in self.branches()])
-
     def _prepare_in_background(self, checkpoint: Checkpoint) -> None:
         async def prepare() -> None:
             # Only a head start: who needs the image makes it, and hears of what is wrong then.
             with contextlib.suppress(BranchpointError, OSError):
-                await self._workshop.prepare(self._tree(), checkpoint)
+                await self._workshop.prepare(self._register.tree(), checkpoint)
 
         self._background.create_task(prepare())
 
-    def _note(
-        self,
-        op: str,
-        branch: BranchName,
-        checkpoint: Checkpoint | None,
-        total_ms: float,
-        phases_ms: Mapping[str, float],
-    ) -> None:
-        self._journal.add_operation(
-            Operation(
-                session=self._record.id,
-                op=op,
-                branch=branch,
-                checkpoint=checkpoint.id if checkpoint else None,
-                at=datetime.now(UTC),
-                total_ms=round(total_ms, 3),
-                phases_ms=phases_ms,
-            )
-        )
-
 
 @asynccontextmanager
-async def open_session(
-    record: SessionRecord, journal: Journal, workshop: Workshop, base: Checkpoint
-) -> AsyncGenerator[OwnedSession]:
+async def open_session(register: Register, workshop: Workshop) -> AsyncGenerator[OwnedSession]:
     """A session with its first machine awake; every machine ends on leaving."""
     async with asyncio.TaskGroup() as background:
-        session = OwnedSession(record, journal, workshop, base, background)
+        session = OwnedSession(register, workshop, background)
         await session.start()
         try:
             yield session
@@ -453,13 +378,6 @@ async def _abandon(waking: "asyncio.Task[Live]") -> None:
     waking.cancel()
     with contextlib.suppress(BaseException):
         await (await waking).end()
-
-
-def _without_machine(record: BranchRecord) -> BranchRecord:
-    """As an earlier owner left it: what was live then has lost its machine."""
-    if record.state is BranchState.LIVE:
-        return replace(record, state=BranchState.LOST)
-    return record
 
 
 def _since(start: float) -> float:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchpoint_vmruntime.errors import MachineStartError, WakeError
-from branchpoint_vmruntime.machine import Awake, Identity, Machine, launch
+from branchpoint_vmruntime.incarnation import Awake, Identity
+from branchpoint_vmruntime.machine import Machine, launch
 from branchpoint_vmruntime.session import WakeCost
 from branchpoint_vmruntime.spec import (
     Disks,

@@ -34,6 +34,7 @@ from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.memory.flat import FlatImages
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
+from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.spec import Emulator
 from branchpoint_vmruntime.store import LayerStore, MachineFacts
 from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
@@ -53,9 +54,9 @@ class Runtime:
 
         async def main() -> None:
             async with Runtime() as runtime, runtime.session(Manifest()) as session:
-                await session.current.run("import random; numbers = iter(range(593, 700));
-                next(numbers)") loaded = await session.checkpoint("loaded") for branch in await
-                session.fork(3, start=loaded):
+                await session.current.run("numbers = iter(range(593, 700)); next(numbers)")
+                loaded = await session.checkpoint("loaded")
+                for branch in await session.fork(3, start=loaded):
                     print(branch.name, await branch.run("next(numbers)"), branch.cost.awake_ms)
                 await session.rollback(loaded)
                 print(await session.current.run("next(numbers)"))
@@ -181,8 +182,9 @@ class Runtime:
                 flats=FlatImages(self.home.flat / record.id),
                 live=live,
             )
+            register = Register(record, self.journal, base)
             try:
-                async with open_session(record, self.journal, workshop, base) as session:
+                async with open_session(register, workshop) as session:
                     yield session
             finally:
                 shutil.rmtree(live, ignore_errors=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from branchpoint_vmruntime.branch import Live
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft, draft, publish, require_space
 from branchpoint_vmruntime.foundation import Foundation
+from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import Checkpoint
 from branchpoint_vmruntime.lineage.tree import Tree
-from branchpoint_vmruntime.machine import Identity
 from branchpoint_vmruntime.memory.flat import FlatImages, MemoryLink
 from branchpoint_vmruntime.restore import SavedMachine, disk_chain, restored
 from branchpoint_vmruntime.store import Layer, LayerStore

@@ -1,0 +1,79 @@
+"""One waking of a machine: who it is, and what the guest says at rest and on waking."""
+
+import itertools
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who an incarnation is.
+
+    Readable in the guest. `token` is worth nothing outside this session.
+    """
+
+    session: str
+    branch: str
+    index: int
+    incarnation: str
+    token: str
+
+    @classmethod
+    def new(cls, *, session: str, branch: str, index: int) -> "Identity":
+        """A fresh incarnation of a branch."""
+        return cls(
+            session=session,
+            branch=branch,
+            index=index,
+            incarnation=secrets.token_hex(8),
+            token=secrets.token_urlsafe(24),
+        )
+
+    def as_json(self) -> str:
+        """As processes in the guest read it."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frozen:
+    """A guest at rest: nothing of the user's runs, no byte is under way."""
+
+    phases_ms: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awake:
+    """What a guest said on waking.
+
+    `reseeded` names the generators of user space that were made new.
+    """
+
+    nonce: str
+    reseeded: tuple[str, ...]
+    phases_ms: dict[str, float]
+
+    @classmethod
+    def from_answer(cls, fields: Sequence[str]) -> "Awake":
+        """What the guest's answer means: nonce, names, and four instants in microseconds.
+
+        >>> Awake.from_answer(["c0ffee", "random,numpy", "0", "8000", "20000", "50000"]).phases_ms
+        {'clock': 8.0, 'renew': 12.0, 'kernel': 30.0}
+        """
+        nonce, names, *instants = fields
+        at = [int(instant) / 1000 for instant in instants]
+        lengths = (later - earlier for earlier, later in itertools.pairwise(at))
+        names_of_phases: tuple[str, ...] = ("clock", "renew", "kernel")
+        phases = {k: round(v, 3) for k, v in zip(names_of_phases, lengths, strict=True)}
+        return cls(nonce=nonce, reseeded=tuple(names.split(",")) if names else (), phases_ms=phases)
+
+
+def host_name(branch: str) -> str:
+    """A host name for a branch: letters, digits and hyphens, as RFC 1123 has it.
+
+    >>> host_name("ridge_2"), host_name("Überblick"), host_name("...")
+    ('ridge-2', 'berblick', 'machine')
+    """
+    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in branch.lower())
+    return plain.strip("-")[:63] or "machine"

@@ -1,0 +1,158 @@
+"""The books of one session: its branches and which is current, its checkpoints, what was done."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from branchpoint_vmruntime.branch import OwnedBranch
+from branchpoint_vmruntime.errors import UnknownNameError, UsageError
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    BranchRecord,
+    BranchState,
+    Checkpoint,
+    CheckpointKind,
+    Operation,
+    SessionRecord,
+)
+from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.lineage.naming import next_label, resolve
+from branchpoint_vmruntime.lineage.tree import Tree
+
+MAIN = BranchName("main")
+
+
+class Register:
+    """Keeps the journal and the branches in memory in step; knows no machines."""
+
+    def __init__(self, record: SessionRecord, journal: Journal, base: Checkpoint) -> None:
+        self.record = record
+        self.base = base
+        self._journal = journal
+        self._branches = {
+            known.name: OwnedBranch(_without_machine(known))
+            for known in journal.branches(record.id)
+        }
+        self._current = MAIN
+
+    @property
+    def current(self) -> OwnedBranch:
+        """The branch that operations without a name are about."""
+        return self._branches[self._current]
+
+    def continue_as(self, branch: OwnedBranch) -> None:
+        """Make a branch the current one."""
+        self._current = branch.name
+
+    def branches(self) -> list[OwnedBranch]:
+        """Every branch on record, in order of making."""
+        return list(self._branches.values())
+
+    def branch(self, name: str) -> OwnedBranch:
+        """The branch of that name."""
+        found = self._branches.get(BranchName(name))
+        if found is None:
+            known = tuple(b.name for b in self.branches() if b.state is not BranchState.DROPPED)
+            raise UnknownNameError("branch", name, known, hint="%branches lists them")
+        return found
+
+    def taken_names(self) -> list[BranchName]:
+        """Names a new branch cannot have."""
+        return [b.name for b in self.branches() if b.state is not BranchState.DROPPED]
+
+    def add(self, branches: Iterable[OwnedBranch]) -> None:
+        """Put new branches on record; a name that is there already now means the new one."""
+        new = list(branches)
+        self._journal.put_branches([branch.record for branch in new])
+        for branch in new:
+            self._branches.pop(branch.name, None)
+        self._branches.update({branch.name: branch for branch in new})
+
+    def add_first(self, branch: OwnedBranch) -> None:
+        """Put the session's first branch on record, with what has become of an earlier owner's."""
+        self._journal.put_branches([*(b.record for b in self.branches()), branch.record])
+        others = {name: b for name, b in self._branches.items() if name != branch.name}
+        self._branches = {branch.name: branch} | others
+
+    def new_record(
+        self, name: BranchName, index: int, *, parent: BranchName | None, origin: Checkpoint
+    ) -> BranchRecord:
+        """The record of a branch that has just woken from a checkpoint."""
+        return BranchRecord(
+            session=self.record.id,
+            name=name,
+            index=index,
+            parent=parent,
+            origin=origin.id,
+            head=origin.id,
+            state=BranchState.LIVE,
+            created_at=datetime.now(UTC),
+        )
+
+    def put(self, record: BranchRecord) -> None:
+        """Put a branch's new state on record."""
+        self._journal.put_branch(record)
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Every checkpoint of the session and the bases they root in, oldest first."""
+        found = self._journal.checkpoints(self.record.id)
+        return found if any(c.id == self.base.id for c in found) else [self.base, *found]
+
+    def add_checkpoint(self, saved: Checkpoint, *, advance: OwnedBranch | None) -> None:
+        """Put a checkpoint on record and, if told, make it that branch's newest."""
+        self._journal.add_checkpoint(saved, advance=advance.name if advance else None)
+        if advance is not None:
+            advance.advance(saved.id)
+        self.note("checkpoint", saved.branch, saved, saved.cost.total_ms, saved.cost.phases_ms)
+
+    def find(self, name: str | None) -> Checkpoint:
+        """By label, or by the start of an id; None: the current branch's last."""
+        if name is not None:
+            return resolve(name, self.checkpoints())
+        head = self.tree().checkpoint(self.current.record.head)
+        if head.kind is CheckpointKind.BASE:
+            raise UsageError(
+                f"branch {self.current.name!r} has no checkpoint to go back to yet",
+                hint="take one with `%checkpoint LABEL`; `%rollback base` gives a fresh machine",
+            )
+        return head
+
+    def tree(self) -> Tree:
+        """The checkpoints as a tree."""
+        return Tree(self.checkpoints(), [b.record for b in self.branches()])
+
+    def next_label(self, prefix: str) -> str:
+        """A label that is not taken."""
+        return next_label(prefix, {c.label for c in self.checkpoints()})
+
+    def operations(self) -> list[Operation]:
+        """Everything done so far, with what it cost."""
+        return self._journal.operations(self.record.id)
+
+    def note(
+        self,
+        op: str,
+        branch: BranchName,
+        checkpoint: Checkpoint | None,
+        total_ms: float,
+        phases_ms: Mapping[str, float],
+    ) -> None:
+        """Put something done on record."""
+        self._journal.add_operation(
+            Operation(
+                session=self.record.id,
+                op=op,
+                branch=branch,
+                checkpoint=checkpoint.id if checkpoint else None,
+                at=datetime.now(UTC),
+                total_ms=round(total_ms, 3),
+                phases_ms=phases_ms,
+            )
+        )
+
+
+def _without_machine(record: BranchRecord) -> BranchRecord:
+    """As an earlier owner left it: what was live then has lost its machine."""
+    if record.state is BranchState.LIVE:
+        return replace(record, state=BranchState.LOST)
+    return record
