@@ -12,7 +12,7 @@ from branchpoint_kernel.notebook import Notebook, is_local
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.shell_queue import ShellQueue
 from branchpoint_kernel.sockets import FrontEnd
-from branchpoint_vmruntime.errors import BranchpointError, MachineStartError
+from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.session import Session
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class Relay:
         self._queue = ShellQueue(self._guest_is_free)
         self._notebook: Notebook | None = None
         self._failure: BranchpointError | None = None
+        self._early: list[Request] = []
         self._ending = asyncio.Event()
 
     def end(self) -> None:
@@ -80,6 +81,8 @@ class Relay:
                 )
                 await notebook.start()
                 self._notebook = notebook
+                for request in self._early:
+                    await notebook.forward(request)
                 tasks.create_task(notebook.watch())
                 await notebook.serve_queue()
         except* BranchpointError as group:
@@ -94,6 +97,8 @@ class Relay:
         self._notebook = None
         self._failure = failure
         self._facts.machine = f"without a machine: {failure}"
+        for request in self._early:
+            self._refuse(request, failure)
         while True:
             queued = await self._queue.take()
             self._refuse(queued.request, failure)
@@ -146,8 +151,10 @@ class Relay:
                 self._shut_down(request)
             case _ if self._notebook is not None:
                 await self._notebook.forward(request)
+            case _ if self._failure is not None:
+                self._refuse(request, self._failure)
             case _:
-                self._refuse(request, self._failure or _still_starting())
+                self._early.append(request)
 
     async def _take_stdin(self, request: Request) -> None:
         if self._notebook is not None:
@@ -175,7 +182,3 @@ class Relay:
             self._publisher.answer(request, self._facts.content())
         else:
             self._publisher.answer(request, error_content(error))
-
-
-def _still_starting() -> BranchpointError:
-    return MachineStartError("the machine is still being started", hint="try again in a moment")

@@ -17,7 +17,6 @@ from tests.support.guest_kernel import GuestKernel
 
 from branchpoint_vmruntime.errors import (
     GuestSilentError,
-    MachineEndedError,
     NameTakenError,
     UnknownNameError,
     UsageError,
@@ -106,6 +105,11 @@ class FakeBranch:
         if self.channel is None:
             raise UsageError(f"branch {self.name!r} has no machine")
         return self.channel
+
+    @property
+    def usable(self) -> bool:
+        """Whether its machine answers."""
+        return self.channel is not None and self.channel.guest.alive and not self.silent
 
     @property
     def cost(self) -> WakeCost:
@@ -242,11 +246,8 @@ class FakeSession:
         """Replace the current kernel."""
         point = self._resolve(target)
         saved = None
-        if safety and self.current.channel and not self.current.silent:
-            try:
-                saved = await self._save(f"left-{len(self._points)}", CheckpointKind.SAFETY, "")
-            except MachineEndedError:
-                saved = None
+        if safety and self.current.usable:
+            saved = await self._save(f"left-{len(self._points)}", CheckpointKind.SAFETY, "")
         await self.current.end(BranchState.PARKED)
         await self.current.wake(point.id, self._saved[point.id])
         self.current.silent = False

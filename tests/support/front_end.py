@@ -15,7 +15,7 @@ from jupyter_client.connect import write_connection_file
 from tests.support.fake_session import FakeSession
 
 from branchpoint_kernel.__main__ import serve
-from branchpoint_kernel.relay import Opened
+from branchpoint_kernel.relay import Opened, Opening
 from branchpoint_kernel.sockets import Connection
 
 Message = dict[str, Any]
@@ -84,6 +84,14 @@ class Notebook:
         self.client = client
         self.session = session
         self.seen: list[Message] = []
+        self.greetings: list[Message] = []
+
+    async def wait_until_ready(self) -> None:
+        """Until what the kernel publishes arrives, which the welcome says, and it answers."""
+        while "iopub_welcome" not in [message["msg_type"] for message in self.seen]:
+            self.seen.append(await self.client.get_iopub_msg(timeout=20))
+        await self.answer(self.client.kernel_info())
+        self.greetings, self.seen = self.seen, []
 
     def send(self, code: str, **options: Any) -> str:
         """Send a cell without waiting; its message id."""
@@ -151,15 +159,25 @@ def _parent(message: Message) -> str:
 
 
 @asynccontextmanager
-async def open_notebook(session: FakeSession | None = None) -> AsyncGenerator[Notebook]:
+async def open_notebook() -> AsyncGenerator[Notebook]:
     """A notebook on a running proxy, ready for cells."""
-    fake = session or FakeSession()
+    session = FakeSession()
 
     @asynccontextmanager
     async def opening() -> AsyncGenerator[Opened]:
-        async with fake:
-            yield Opened(fake, "in a machine that is made up")
+        async with session:
+            yield Opened(session, "in a machine that is made up")
 
+    async with open_with(opening, session) as notebook:
+        # Kernel info is answered before there is a machine; this is not.
+        await notebook.run("", silent=True)
+        notebook.seen.clear()
+        yield notebook
+
+
+@asynccontextmanager
+async def open_with(opening: Opening, session: FakeSession) -> AsyncGenerator[Notebook]:
+    """A notebook on a running proxy that opens its session in some way."""
     with TemporaryDirectory(prefix="bp-") as folder:
         path = Path(folder) / "c.json"
         write_connection_file(
@@ -170,8 +188,9 @@ async def open_notebook(session: FakeSession | None = None) -> AsyncGenerator[No
         client.load_connection_file()
         client.start_channels()
         try:
-            await client.wait_for_ready(timeout=20)
-            yield Notebook(client, fake)
+            notebook = Notebook(client, session)
+            await notebook.wait_until_ready()
+            yield notebook
             client.shutdown()
             await asyncio.wait_for(proxy, 10)
         finally:

@@ -88,6 +88,11 @@ class GuestKernel:
         self.pump = asyncio.create_task(self._pump())
         assert await self.answer() == ("ready", "")
 
+    @property
+    def alive(self) -> bool:
+        """Whether both processes run."""
+        return self.kernel.poll() is None and self.relay.poll() is None
+
     async def order(self, line: str) -> None:
         """Say something to the relay, as guestd."""
         self.order_writer.write(line.encode() + b"\n")

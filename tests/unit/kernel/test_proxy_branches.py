@@ -1,4 +1,4 @@
-"""Branches through the whole proxy: forks, cells in several of them, switching, keeping, dropping."""
+"""Branches through the whole proxy: forks, cells in several, switching, keeping, dropping."""
 
 from tests.support.front_end import in_a_loop, open_notebook
 
@@ -12,7 +12,7 @@ async def test_a_fork_shows_a_tree_and_leaves_a_record() -> None:
         record = answer.record
         assert record["op"] == "fork"
         assert record["made"] == ["ridge", "forest", "boost"]
-        assert [branch["name"] for branch in record["branches"]][0] == "main"
+        assert record["branches"][0]["name"] == "main"
         assert record["memory"] == {"own": 9_000_000, "shared": 412_000_000}
         assert record["phases_ms"]["spawn"] == 30.0
 
@@ -90,7 +90,9 @@ async def test_an_unknown_branch_is_answered_with_what_there_is_and_what_was_mea
 async def test_a_slow_cell_in_branches_shows_what_there_is_and_ends_with_one_display() -> None:
     async with open_notebook() as notebook:
         await notebook.run("%fork 1 --names a")
-        answer = await notebook.run("%%branch a\nimport time\nprint(1, flush=True)\ntime.sleep(1.5)")
+        answer = await notebook.run(
+            "%%branch a\nimport time\nprint(1, flush=True)\ntime.sleep(1.5)"
+        )
         assert answer.types.count("display_data") == 2
         last_two = answer.types[-3:-1]
         assert last_two == ["clear_output", "display_data"]
@@ -98,7 +100,7 @@ async def test_a_slow_cell_in_branches_shows_what_there_is_and_ends_with_one_dis
 
 
 @in_a_loop
-async def test_switching_continues_in_the_other_branch_and_its_background_output_stays_unseen() -> None:
+async def test_after_a_switch_the_background_output_of_the_branch_left_stays_unseen() -> None:
     async with open_notebook() as notebook:
         await notebook.run("x = 'main'")
         await notebook.run("%fork 1 --names other")
