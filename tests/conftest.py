@@ -11,7 +11,14 @@ from typing import Protocol
 import pytest
 from jupyter_client.kernelspec import NoSuchKernel, get_kernel_spec
 from tests.support.homes import lend_base, lend_images
-from tests.support.live_kernel import KERNEL, LiveKernel, live_kernel, qemu_processes, wait_until
+from tests.support.live_kernel import (
+    KERNEL,
+    LiveKernel,
+    is_qemu,
+    live_kernel,
+    qemu_processes,
+    wait_until,
+)
 
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
@@ -53,9 +60,7 @@ async def _make_base(home: Home) -> None:
 @pytest.fixture
 def kernel(home: Home, request: pytest.FixtureRequest, tmp_path: Path) -> Generator[LiveKernel]:
     """A fresh kernel in a session named after the test; it leaves no QEMU behind."""
-    with live_kernel(request.node.name, cwd=tmp_path) as started:
-        yield started
-    assert wait_until(lambda: not qemu_processes(home.root)), "a QEMU outlived its kernel"
+    yield from _kernel_that_leaves_nothing(request.node.name, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +68,14 @@ def shared_kernel(
     home: Home, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[LiveKernel]:
     """One kernel for all tests of a module that do not change each other's state."""
-    with live_kernel(request.node.name, cwd=tmp_path_factory.mktemp("cwd")) as started:
+    yield from _kernel_that_leaves_nothing(request.node.name, tmp_path_factory.mktemp("cwd"))
+
+
+def _kernel_that_leaves_nothing(session: str, cwd: Path) -> Generator[LiveKernel]:
+    with live_kernel(session, cwd=cwd) as started:
         yield started
+        machines = started.machines
+    assert wait_until(lambda: not any(map(is_qemu, machines))), "a QEMU outlived its kernel"
 
 
 class StartKernel(Protocol):

@@ -64,7 +64,7 @@ class LiveKernel:
     @property
     def machines(self) -> list[int]:
         """The QEMUs it has started that still are there."""
-        return [pid for pid in _processes() if _parent(pid) == self.pid and _is_qemu(pid)]
+        return [pid for pid in _processes() if _parent(pid) == self.pid and is_qemu(pid)]
 
     def run(self, code: str, *, expect: str = "ok") -> Cell:
         """Run a cell to its end; a cell that does not end as expected fails the test."""
@@ -222,7 +222,8 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _is_qemu(pid: int) -> bool:
+def is_qemu(pid: int) -> bool:
+    """Whether it runs QEMU. One that is starting, or has ended, does not."""
     return b"qemu-system" in command_line(pid)
 
 

@@ -37,7 +37,8 @@ def tick():
     ticker.stdin.write("\n")
     return int(ticker.stdout.readline())
 
-pipe = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+pipe = subprocess.Popen(
+    ["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 pipe.stdin.write("sent before\n")
 
 def squares():
