@@ -32,6 +32,8 @@ class UserCgroup:
     def adopt_self(self) -> None:
         """Move the calling process in; run in a child between fork and exec."""
         (self._path / "cgroup.procs").write_text("0")
+        # Children inherit guestd's exemption; with nothing left to kill, Linux panics.
+        Path("/proc/self/oom_score_adj").write_text("0")
 
     def freeze(self, timeout_s: float) -> None:
         """Stop every process of the user's.
