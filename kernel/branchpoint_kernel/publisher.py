@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp
-from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.errors import BranchpointError
 
 
 class Outlet(Protocol):
@@ -19,11 +19,13 @@ class Outlet(Protocol):
 def error_content(error: BranchpointError) -> dict[str, Any]:
     """An error as a reply carries it: in words, without any traceback of ours.
 
-    >>> error_content(UsageError("no such thing", hint="type %branches"))["traceback"]
-    ['UsageError: no such thing', 'Hint: type %branches']
+    >>> error_content(BranchpointError("no such thing", hint="type %branches"))["traceback"]
+    ['BranchpointError: no such thing', 'Hint: type %branches']
     """
     kind = type(error).__name__
-    name = kind if type(error) is UsageError else kind.removesuffix("Error")
+    stem = kind.removesuffix("Error")
+    # "MachineEnded" says it all; "Host" or "Usage" alone would not.
+    name = stem if sum(letter.isupper() for letter in stem) > 1 else kind
     lines = [f"{name}: {error}"] + ([f"Hint: {error.hint}"] if error.hint else [])
     return {"status": "error", "ename": name, "evalue": str(error), "traceback": lines}
 

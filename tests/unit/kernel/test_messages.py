@@ -1,6 +1,7 @@
 """Signing, checking and restamping, without a socket."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,12 @@ from branchpoint_kernel.messages import (
 KEY = b"a key"
 
 
+def signed(client: Session, message_type: str, content: dict[str, Any]) -> list[bytes]:
+    """A request as a stock client sends it."""
+    message: dict[str, Any] = client.msg(message_type, content)  # pyright: ignore[reportUnknownMemberType]
+    return client.serialize(message, ident=[b"who"])
+
+
 def guest_parts(**header: object) -> list[bytes]:
     """A kernel's message as it comes from a guest."""
     facts = {"msg_id": "old", "msg_type": "stream", "session": "guest", "version": "5.3", **header}
@@ -27,7 +34,7 @@ def guest_parts(**header: object) -> list[bytes]:
 
 def test_stock_clients_read_what_we_sign_and_we_read_what_they_sign() -> None:
     ours, theirs = Stamp(key=KEY), Session(key=KEY)
-    sent = theirs.serialize(theirs.msg("execute_request", {"code": "1"}), ident=[b"who"])
+    sent = signed(theirs, "execute_request", {"code": "1"})
     request = ours.read(Channel.SHELL, sent)
     assert request.identities == (b"who",)
     assert request.type == "execute_request"
@@ -40,9 +47,9 @@ def test_stock_clients_read_what_we_sign_and_we_read_what_they_sign() -> None:
 def test_a_message_under_another_key_or_said_twice_is_refused() -> None:
     stamp, stranger = Stamp(key=KEY), Session(key=b"other")
     with pytest.raises(ForeignMessageError, match="not made with this kernel's key"):
-        stamp.read(Channel.SHELL, stranger.serialize(stranger.msg("execute_request")))
+        stamp.read(Channel.SHELL, signed(stranger, "execute_request", {}))
     friend = Session(key=KEY)
-    sent = friend.serialize(friend.msg("execute_request"))
+    sent = signed(friend, "execute_request", {})
     stamp.read(Channel.SHELL, sent)
     with pytest.raises(ForeignMessageError, match="repeated"):
         stamp.read(Channel.SHELL, sent)
