@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from branchpoint_cli.bench.run import run_bench
 from branchpoint_cli.demo import run_demo
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_kernel import kernelspec
@@ -58,12 +60,19 @@ def demo(options: argparse.Namespace, console: Console) -> int:
     return run_demo(options.notebook, options.output, console=console)
 
 
+def bench(options: argparse.Namespace, console: Console) -> int:
+    """Measure what operations cost, each against its floor in the same run."""
+    return run_bench(options.output, runs=options.runs, console=console)
+
+
 def arguments() -> argparse.ArgumentParser:
     """What the command understands."""
     parser = argparse.ArgumentParser(prog="branchpoint", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def add(name: str, run: Callable[[argparse.Namespace, Console], int]) -> argparse.ArgumentParser:
+    def add(
+        name: str, run: Callable[[argparse.Namespace, Console], int]
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
         command.set_defaults(run=run)
         return command
@@ -73,6 +82,9 @@ def arguments() -> argparse.ArgumentParser:
     show = add("demo", demo)
     show.add_argument("--notebook", type=Path, default=Path("notebooks/00-quickstart.ipynb"))
     show.add_argument("--output", type=Path, default=Path("demo-output"))
+    measure = add("bench", bench)
+    measure.add_argument("--runs", type=int, default=10, help="how often each is measured")
+    measure.add_argument("--output", type=Path, default=Path("bench-output"))
     return parser
 
 
@@ -84,9 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return options.run(options, console)
     except BranchpointError as error:
         told = Console(stderr=True, highlight=False)
-        told.print(f"[red]✗[/] {error}")
+        told.print(f"[red]✗[/] {escape(str(error))}")
         if error.hint:
-            told.print(f"  {error.hint}")
+            told.print(f"  {escape(error.hint)}")
         return FAILED
     except KeyboardInterrupt:
         return 130

@@ -94,13 +94,13 @@ async def capture(
             await machine.thaw(timeout_s=FREEZE_TIMEOUT_S)
             clock.tick("thaw")
     phases = clock.phases_ms
-    stopped = sum(phases.get(name, 0.0) for name in ("stop", "devices", "disk", "copy", "resume"))
+    stopped = sum(phases.get(name, 0.0) for name in ("stop", "devices", "disk", "copy"))
     return Capture(
         runs=runs,
         pages=pages,
         image=image,
         phases_ms=phases | {f"guest-{name}": value for name, value in frozen.phases_ms.items()},
-        stopped_ms=stopped,
+        stopped_ms=monitor.stopped_ms() or stopped,
         paused_ms=sum(phases.values()),
     )
 

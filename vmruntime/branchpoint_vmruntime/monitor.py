@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qemu.qmp import QMPClient, QMPError
+from qemu.qmp import EventListener, QMPClient, QMPError
 
 from branchpoint_vmruntime.errors import MachineError
 
@@ -18,6 +19,7 @@ class Monitor:
 
     def __init__(self, client: QMPClient) -> None:
         self._client = client
+        self._last_stop: EventListener | None = None
 
     @classmethod
     async def connect(cls, sock: socket.socket, *, name: str) -> "Monitor":
@@ -32,15 +34,43 @@ class Monitor:
 
     async def stop(self) -> None:
         """Stop the vCPUs; when this returns the guest's memory no longer changes."""
+        if self._last_stop is not None:
+            self._client.remove_listener(self._last_stop)
+        self._last_stop = EventListener(("STOP", "RESUME"))
+        self._client.register_listener(self._last_stop)
         await self._ask("stop")
 
     async def resume(self) -> None:
         """Let the vCPUs run."""
         await self._ask("cont")
 
+    def stopped_ms(self) -> float:
+        """How long the vCPUs stood still the last time, by QEMU's own clock; 0 if they still do."""
+        at_ms: dict[str, float] = {}
+        for event in self._last_stop.history if self._last_stop else ():
+            at_ms[str(event["event"])] = _timestamp_ms(event)
+        if "STOP" not in at_ms or at_ms.get("RESUME", 0.0) < at_ms["STOP"]:
+            return 0.0
+        return at_ms["RESUME"] - at_ms["STOP"]
+
     async def save_devices(self, path: Path) -> None:
         """Write the state of every device, without the memory. The machine must be stopped."""
         await self._ask("xen-save-devices-state", filename=str(path), live=True)
+
+    async def migrate_to(self, path: Path) -> None:
+        """Write all of a machine, memory too, as stock QEMU does: what ours is measured against."""
+        with path.open("wb") as file:
+            self._client.send_fd_scm(file.fileno())
+            await self._ask("getfd", fdname="target")
+        await self._ask("migrate", uri="fd:target")
+        while (state := (await self._ask("query-migrate"))["status"]) != "completed":
+            if state in ("failed", "cancelled"):
+                raise MachineError(f"QEMU's migration {state}")
+            await asyncio.sleep(0.001)
+
+    async def human(self, line: str) -> str:
+        """A command that only QEMU's human monitor has."""
+        return str(await self._ask("human-monitor-command", **{"command-line": line}))
 
     async def add_node(self, node: dict[str, Any]) -> None:
         """Open a block device node."""
@@ -53,6 +83,11 @@ class Monitor:
     async def status(self) -> str:
         """QEMU's run state, such as `running` or `paused`."""
         return str((await self._ask("query-status"))["status"])
+
+    async def wait_running(self) -> None:
+        """Wait until the machine runs: loaded, or let go on. Polls, as there is no event for it."""
+        while await self.status() != "running":  # noqa: ASYNC110
+            await asyncio.sleep(0.0003)
 
     async def close(self) -> None:
         """End the conversation; QEMU may be gone already."""
@@ -70,3 +105,8 @@ class Monitor:
             ) from error
         except (QMPError, OSError, EOFError) as error:
             raise MachineError(f"QEMU did not carry out {command!r}: {error}") from error
+
+
+def _timestamp_ms(event: Mapping[str, Any]) -> float:
+    stamp = event["timestamp"]
+    return 1000.0 * stamp["seconds"] + stamp["microseconds"] / 1000

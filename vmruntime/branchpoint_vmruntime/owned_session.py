@@ -21,6 +21,7 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label
 from branchpoint_vmruntime.register import MAIN, Register
+from branchpoint_vmruntime.restore import SavedMachine
 from branchpoint_vmruntime.session import ForkFailure, ForkReport, KeepReport, RollbackReport
 from branchpoint_vmruntime.workshop import Workshop
 
@@ -192,6 +193,13 @@ class OwnedSession:
                 await self._retire(branch, BranchState.DROPPED)
                 self._register.note("drop", branch.name, None, 0.0, {})
             return given_up
+
+    async def materialise(self, checkpoint: Checkpoint) -> SavedMachine:
+        """Make a checkpoint's memory mappable as one file, and say where its parts are.
+
+        For tools that start machines of their own; the image may go once the session does more.
+        """
+        return await self._workshop.saved_machine(self._register.tree(), checkpoint)
 
     async def start(self) -> None:
         """Wake the first branch, fresh from the base. Called once, by `open_session`."""

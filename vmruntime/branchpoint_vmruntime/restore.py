@@ -55,7 +55,7 @@ async def restored(
 
     async with AsyncExitStack() as stack:
         with saved.devices.open("rb") as state:
-            make_spec = _spec_maker(saved, folder, overlay, state.fileno())
+            make_spec = spec_maker(saved, folder, overlay, state.fileno())
             machines = launch(make_spec, folder, identity, inherit=[state.fileno()])
             machine = await stack.enter_async_context(machines)
         spawned = time.monotonic()
@@ -74,7 +74,7 @@ def fresh_overlay(folder: Path, template: Path) -> Path:
     return Path(shutil.copyfile(template, folder / "overlay.qcow2"))
 
 
-def _spec_maker(
+def spec_maker(
     saved: SavedMachine, folder: Path, overlay: Path, state_fd: int
 ) -> Callable[[int, tuple[Port, ...]], MachineSpec]:
     def make(monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:

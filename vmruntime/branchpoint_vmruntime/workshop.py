@@ -62,6 +62,10 @@ class Workshop:
         """Make a checkpoint's flat image ahead of need."""
         return await self.flats.prepare(self._memory_chain(tree, checkpoint))
 
+    async def saved_machine(self, tree: Tree, checkpoint: Checkpoint) -> SavedMachine:
+        """Where a checkpoint's parts are, its flat image made if need be."""
+        return self._saved_machine(tree, checkpoint, await self.prepare(tree, checkpoint))
+
     async def draft(self, live: Live, order: CheckpointOrder, *, resume: bool) -> Draft:
         """Capture a machine; it runs on unless `resume` is false."""
         require_space(self.live, live.machine)
