@@ -190,7 +190,8 @@ def live_kernel(session: str, *, cwd: Path, **environment: str) -> Generator[Liv
         yield LiveKernel(manager, client)
     finally:
         client.stop_channels()
-        manager.shutdown_kernel(now=False)
+        if manager.has_kernel:
+            manager.shutdown_kernel(now=False)
         manager.cleanup_resources()
 
 
