@@ -1,0 +1,24 @@
+"""`python -m tests.support.fake_kernel -f FILE`: the proxy as a process, with a fake session."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.support.fake_session import FakeSession
+
+from branchpoint_kernel.__main__ import serve
+from branchpoint_kernel.relay import Opened
+from branchpoint_kernel.sockets import Connection
+
+
+@asynccontextmanager
+async def opening() -> AsyncGenerator[Opened]:
+    """A fake session."""
+    async with FakeSession() as session:
+        yield Opened(session, "in a machine that is made up")
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Connection.load(Path(sys.argv[2])), opening, watched=True))

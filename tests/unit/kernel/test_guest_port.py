@@ -1,0 +1,82 @@
+"""The guest's end of a port, against a socket that takes and gives little at a time."""
+
+import socket
+from collections.abc import Generator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from branchpoint_guest.wire import MESSAGE, FrameReader, encode, pack_parts, unpack_parts
+from branchpoint_guestkernel.port import Port
+
+Ends = tuple[Port, socket.socket]
+
+
+@pytest.fixture
+def ends() -> Generator[Ends]:
+    """A port of generation 2 and the host's end of it."""
+    host, guest = socket.socketpair()
+    with host, guest:
+        host.settimeout(0)
+        yield Port(guest.fileno(), 2), host
+
+
+def frame(generation: int, *parts: bytes) -> bytes:
+    return encode(MESSAGE, generation, pack_parts(parts))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    messages=st.lists(st.lists(st.binary(max_size=300), min_size=1, max_size=4), max_size=6),
+    step=st.integers(1, 700),
+)
+def test_what_the_host_sends_arrives_however_it_is_chopped(
+    ends: Ends, messages: list[list[bytes]], step: int
+) -> None:
+    port, host = ends
+    port.renew(2)
+    stream = b"".join(frame(2, *message) for message in messages)
+    arrived: list[list[bytes]] = []
+    for start in range(0, len(stream), step):
+        host.sendall(stream[start : start + step])
+        arrived += [unpack_parts(each.body) for each in port.read()]
+    assert arrived == messages
+    assert port.received == len(messages)
+
+
+def test_a_message_larger_than_the_host_takes_is_sent_piece_by_piece(ends: Ends) -> None:
+    port, host = ends
+    port.put([b"shell", b"x" * 3_000_000])
+    port.put([b"iopub", b"y"])
+    assert port.waiting_bytes > 3_000_000
+    reader, frames = FrameReader(), list[list[bytes]]()
+    while port.waiting_bytes:
+        port.write()
+        assert port.sent == (2 if not port.waiting_bytes else port.sent)
+        try:
+            received = host.recv(1 << 16)
+        except BlockingIOError:
+            continue
+        frames += [unpack_parts(each.body) for each in reader.feed(received)]
+    while len(frames) < 2:
+        frames += [unpack_parts(each.body) for each in reader.feed(host.recv(1 << 20))]
+    assert [parts[0] for parts in frames] == [b"shell", b"iopub"]
+    assert len(frames[0][1]) == 3_000_000
+    assert port.sent == 2
+
+
+def test_frames_of_another_generation_do_not_count(ends: Ends) -> None:
+    port, host = ends
+    host.sendall(frame(1, b"old") + frame(2, b"new"))
+    assert [unpack_parts(each.body) for each in port.read()] == [[b"new"]]
+    assert port.received == 1
+
+
+def test_an_absent_host_is_noticed_and_so_is_an_empty_port(ends: Ends) -> None:
+    port, host = ends
+    assert port.read() == []
+    assert not port.absent
+    host.close()
+    assert port.read() == []
+    assert port.absent
