@@ -82,8 +82,10 @@ def _mappings(pid: int, image: Path) -> Iterator[_Mapping]:
 def _scan(pagemap: int, mapping: _Mapping) -> Iterator[tuple[int, int]]:
     """Ranges of written pages, by PAGEMAP_SCAN: the kernel skips what was never touched."""
     regions = (ctypes.c_uint64 * (3 * _REGIONS))()
-    start = mapping.first
-    while start < mapping.last:
+    start, found = mapping.first, _REGIONS
+    # A scan that was not cut short for want of room has come to the end, whatever walk_end says:
+    # Linux 6.18 leaves it where its own buffer was last emptied, and the rest would come twice.
+    while found == _REGIONS and start < mapping.last:
         arguments = bytearray(
             struct.pack(
                 "12Q", 96, 0, start, mapping.last, 0, ctypes.addressof(regions), _REGIONS, 0,
@@ -93,7 +95,8 @@ def _scan(pagemap: int, mapping: _Mapping) -> Iterator[tuple[int, int]]:
         found = fcntl.ioctl(pagemap, _PAGEMAP_SCAN, arguments)
         for place in range(found):
             yield int(regions[3 * place]), int(regions[3 * place + 1])
-        (start,) = struct.unpack_from("Q", arguments, 32)
+        (walk_end,) = struct.unpack_from("Q", arguments, 32)
+        start = max(walk_end, int(regions[3 * found - 2])) if found else mapping.last
 
 
 def _read_table(pagemap: int, mapping: _Mapping) -> Iterator[tuple[int, int]]:
