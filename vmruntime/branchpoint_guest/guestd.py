@@ -143,12 +143,14 @@ class Guestd:
         self._waking.add_entropy(bytes.fromhex(entropy))
         self._waking.take_identity(identity, host_name)
         self._identity_text = identity
-        self._resume_relay()
         self._cgroup.thaw()
         thawed = time.monotonic()
         nonce, reseeded = "", ""
         if self._kernel and self._kernel.hook:
             nonce, reseeded = self._kernel.hook.greet([*names, reseed], _HOOK_TIMEOUT_S)
+        # Last, since it wakes the relay, which would compete with the kernel's answer; the host
+        # sends it nothing before it has ours.
+        self._resume_relay()
         instants = (started, clock, thawed, time.monotonic())
         self._port.send_fields([number, nonce, reseeded, *(str(int(1e6 * at)) for at in instants)])
 

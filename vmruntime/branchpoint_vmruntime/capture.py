@@ -1,19 +1,31 @@
 """Take a running machine's memory, devices and disk in one stopped window, and let it run on."""
 
 import asyncio
+import contextlib
+import os
+import secrets
 import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from branchpoint_vmruntime.command_line import disk_node
-from branchpoint_vmruntime.errors import CheckpointError
+from branchpoint_vmruntime.errors import MachineError
 from branchpoint_vmruntime.machine import Machine
-from branchpoint_vmruntime.memory.dirty import PageBuffer, Run, dirty_runs, total_size
+from branchpoint_vmruntime.memory.dirty import (
+    PageBuffer,
+    Run,
+    dirty_runs,
+    share_out,
+    total_size,
+)
+from branchpoint_vmruntime.monitor import Monitor
 from branchpoint_vmruntime.store import Layer
 
 FREEZE_TIMEOUT_S = 30.0
 _HEADROOM = 32 << 20
+_COPY_THREADS = max(1, min(4, os.cpu_count() or 1))
+_COPY_ALONE = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,42 +71,28 @@ async def capture(
     monitor = await machine.monitor()
     image = machine.spec.memory.path
     buffer = PageBuffer(total_size(dirty_runs(machine.pid, image)) + _HEADROOM)
-    overlay = machine.folder / f"overlay-{len(machine.disks.layers)}.qcow2"
-    shutil.copyfile(overlay_template, overlay)
-    node = f"layer-{len(machine.disks.layers) + 1}"
-    await monitor.add_node(disk_node(node, overlay, read_only=False, below=None))
-
+    fresh = await _prepare_overlay(machine, monitor, overlay_template)
     clock = _Clock()
-    frozen = await machine.freeze(timeout_s=FREEZE_TIMEOUT_S)
-    clock.tick("freeze")
     taken = False
     try:
-        await monitor.stop()
-        clock.tick("stop")
-        copying = asyncio.create_task(asyncio.to_thread(_copy, machine.pid, image, buffer))
+        frozen = await machine.freeze(timeout_s=FREEZE_TIMEOUT_S)
+        clock.tick("freeze")
         try:
-            await monitor.save_devices(staged.devices)
-            clock.tick("devices")
-            below = f"layer-{len(machine.disks.layers)}"
-            await monitor.place_above(below, overlay=node)
-            machine.seal_overlay(overlay)
-            clock.tick("disk")
+            await monitor.stop()
+            clock.tick("stop")
+            runs, pages = await _take(machine, monitor, staged, fresh, buffer, clock)
+            taken = True
         finally:
-            runs, pages = await copying
-        clock.tick("copy")
-        for sealed in machine.unsaved_overlays:
-            staged.link_disk(sealed)
-        taken = True
-    except OSError as error:
-        raise CheckpointError(f"the machine's state could not be written: {error}") from error
+            if resume or not taken:
+                await monitor.resume()
+                clock.tick("resume")
+                await machine.thaw(timeout_s=FREEZE_TIMEOUT_S)
+                clock.tick("thaw")
     finally:
-        if resume or not taken:
-            await monitor.resume()
-            clock.tick("resume")
-            await machine.thaw(timeout_s=FREEZE_TIMEOUT_S)
-            clock.tick("thaw")
+        if machine.disks.overlay != fresh.path:
+            await _discard_overlay(monitor, fresh)
     phases = clock.phases_ms
-    stopped = sum(phases.get(name, 0.0) for name in ("stop", "devices", "disk", "copy"))
+    stopped = sum(phases.get(name, 0.0) for name in ("stop", "devices-and-disk", "copy"))
     return Capture(
         runs=runs,
         pages=pages,
@@ -105,10 +103,63 @@ async def capture(
     )
 
 
-def _copy(pid: int, image: Path, buffer: PageBuffer) -> tuple[list[Run], memoryview]:
-    runs = dirty_runs(pid, image)
+@dataclass(frozen=True, slots=True)
+class _FreshOverlay:
+    node: str
+    path: Path
+
+
+async def _prepare_overlay(machine: Machine, monitor: Monitor, template: Path) -> _FreshOverlay:
+    """Open the overlay the machine will write to next, before anything has to wait for it."""
+    node = f"overlay-{secrets.token_hex(4)}"
+    fresh = _FreshOverlay(node, machine.folder / f"{node}.qcow2")
+    shutil.copyfile(template, fresh.path)
+    await monitor.add_node(disk_node(node, fresh.path, read_only=False, below=None))
+    return fresh
+
+
+async def _discard_overlay(monitor: Monitor, fresh: _FreshOverlay) -> None:
+    with contextlib.suppress(MachineError):
+        await monitor.remove_node(fresh.node)
+    fresh.path.unlink(missing_ok=True)
+
+
+async def _take(
+    machine: Machine,
+    monitor: Monitor,
+    staged: Layer,
+    fresh: _FreshOverlay,
+    buffer: PageBuffer,
+    clock: _Clock,
+) -> tuple[list[Run], memoryview]:
+    """Memory, devices and disk of a stopped machine, all at once."""
+    copying = asyncio.create_task(_copy(machine.pid, machine.spec.memory.path, buffer))
+    sealing = asyncio.create_task(monitor.place_above(machine.top_node, overlay=fresh.node))
+    try:
+        await monitor.save_devices(staged.devices)
+        await sealing
+        machine.seal_overlay(fresh.path, fresh.node)
+        clock.tick("devices-and-disk")
+        for sealed in machine.unsaved_overlays:
+            staged.link_disk(sealed)
+    finally:
+        await asyncio.wait([copying, sealing])
+        if not sealing.exception() and machine.disks.overlay != fresh.path:
+            machine.seal_overlay(fresh.path, fresh.node)
+    clock.tick("copy")
+    return copying.result()
+
+
+async def _copy(pid: int, image: Path, buffer: PageBuffer) -> tuple[list[Run], memoryview]:
+    runs = await asyncio.to_thread(dirty_runs, pid, image)
     size = total_size(runs)
     if size > buffer.size:
         buffer = PageBuffer(size)
-    buffer.copy_from(pid, runs)
+    threads = _COPY_THREADS if size > _COPY_ALONE else 1
+    await asyncio.gather(
+        *(
+            asyncio.to_thread(buffer.copy_from, pid, part, start=start)
+            for start, part in share_out(runs, threads)
+        )
+    )
     return runs, buffer.view(size)

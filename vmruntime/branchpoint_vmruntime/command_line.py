@@ -74,9 +74,8 @@ def size_args(size: MachineSize) -> list[str]:
 def memory_args(memory: GuestMemory, size: MachineSize) -> list[str]:
     """The file the guest's memory is mapped from."""
     share = "on" if memory.shared else "off"
-    backend = (
-        f"memory-backend-file,id=ram,size={size.memory_mib}M,mem-path={memory.path},share={share}"
-    )
+    place = f"mem-path={escaped(memory.path)},share={share}"
+    backend = f"memory-backend-file,id=ram,size={size.memory_mib}M,{place}"
     return ["-object", backend]
 
 
@@ -88,7 +87,7 @@ def sandbox_args() -> list[str]:
 def console_args(console: Path) -> list[str]:
     """Where the guest's console is written."""
     return [
-        "-chardev", f"file,id=console,path={console},append=on",
+        "-chardev", f"file,id=console,path={escaped(console)},append=on",
         "-serial", "chardev:console",
     ]  # fmt: skip
 
@@ -139,7 +138,12 @@ def disk_args(disks: Disks) -> list[str]:
         node = disk_node(name, path, read_only=path != disks.overlay, below=below)
         args += ["-blockdev", json.dumps(node)]
         below = name
-    return [*args, "-device", f"virtio-blk-device,id={DISK_DEVICE},drive={below}"]
+    return [*args, "-device", f"virtio-blk-device,id={DISK_DEVICE},drive={overlay_node(disks)}"]
+
+
+def overlay_node(disks: Disks) -> str:
+    """The name of the node the machine writes to when it starts."""
+    return f"layer-{len(disks.layers)}"
 
 
 def disk_node(name: str, path: Path, *, read_only: bool, below: str | None) -> dict[str, object]:
@@ -171,6 +175,15 @@ def start_args(start: Boot | Incoming, *, accelerator: str) -> list[str]:
             return ["-incoming", f"fd:{start.state_fd}"]
         case _:
             assert_never(start)
+
+
+def escaped(path: Path) -> str:
+    """A path inside an option of the form `key=value,…`, where QEMU wants commas doubled.
+
+    >>> escaped(Path("/home/a,b"))
+    '/home/a,,b'
+    """
+    return str(path).replace(",", ",,")
 
 
 def kernel_command_line(tsc_khz: int, *, accelerator: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from branchpoint_vmruntime.command_line import command_line
+from branchpoint_vmruntime.command_line import command_line, overlay_node
 from branchpoint_vmruntime.errors import (
     FreezeError,
     GuestSilentError,
@@ -48,6 +48,7 @@ class Machine:
         self.identity = identity
         self.end_reason = ""
         self.disks = spec.disks
+        self.top_node = overlay_node(spec.disks)
         self.unsaved_overlays: tuple[Path, ...] = ()
         self._monitor: asyncio.Task[Monitor] | None = None
         self._control: ControlLink | None = None
@@ -85,7 +86,7 @@ class Machine:
             raise MachineEndedError("the machine has no control link")
         return self._control
 
-    def seal_overlay(self, fresh: Path) -> None:
+    def seal_overlay(self, fresh: Path, node: str) -> None:
         """Note that the disk now writes to `fresh`, and the overlay before it no longer changes.
 
         Sealed overlays count as unsaved until a checkpoint that holds them has been published: if
@@ -94,6 +95,7 @@ class Machine:
         sealed = self.disks.overlay
         self.unsaved_overlays = (*self.unsaved_overlays, sealed)
         self.disks = replace(self.disks, layers=(*self.disks.layers, sealed), overlay=fresh)
+        self.top_node = node
 
     def overlays_saved(self) -> None:
         """Note that a checkpoint now holds every sealed overlay."""

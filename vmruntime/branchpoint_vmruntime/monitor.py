@@ -76,6 +76,10 @@ class Monitor:
         """Open a block device node."""
         await self._ask("blockdev-add", **node)
 
+    async def remove_node(self, node: str) -> None:
+        """Close a block device node that nothing uses."""
+        await self._ask("blockdev-del", **{"node-name": node})
+
     async def place_above(self, node: str, *, overlay: str) -> None:
         """Put `overlay`, an open node without backing, above `node`, which then is sealed."""
         await self._ask("blockdev-snapshot", node=node, overlay=overlay)

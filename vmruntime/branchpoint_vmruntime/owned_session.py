@@ -26,6 +26,7 @@ from branchpoint_vmruntime.session import ForkFailure, ForkReport, KeepReport, R
 from branchpoint_vmruntime.workshop import Workshop
 
 MAX_FORKS = 64
+SIGN_OF_LIFE_S = 10.0
 
 
 class OwnedSession:
@@ -287,6 +288,9 @@ class OwnedSession:
             branch, self._register.next_label("before-rollback"), CheckpointKind.SAFETY
         )
         try:
+            # A machine that is as good as dead would hold up the way back by all of a checkpoint's
+            # patience.
+            await branch.ping(timeout_s=SIGN_OF_LIFE_S)
             return await self._workshop.draft(branch.live, order, resume=False), ""
         except BranchpointError as error:
             return None, f"not taken: {error}"

@@ -95,7 +95,9 @@ async def pauses(bench: Bench) -> list[Figure]:
     figures: list[Figure] = []
     for size_mb in DIRTY_MB:
         await bench.session.rollback("base", safety=False)
-        await bench.session.current.run(f"block = bytearray(b'1') * ({size_mb} << 20)")
+        await bench.session.current.run(
+            f"block = bytearray({size_mb} << 20); block[::4096] = bytes([1]) * ({size_mb} << 8)"
+        )
         stopped: list[float] = []
         paused: list[float] = []
         floor: list[float] = []
