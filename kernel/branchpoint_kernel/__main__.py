@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -69,18 +69,22 @@ async def serve(connection: Connection, opening: Opening, *, watched: bool) -> N
             task.cancel()
 
 
+def run(connection_file: Path, opening_for: Callable[[str], Opening]) -> None:
+    """Be the kernel of that connection file; `opening_for` opens the session of a key."""
+    # Interrupts come as messages; a signal to the whole terminal is not meant for us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    watched = os.environ.pop("JPY_PARENT_PID", None) is not None
+    opening = opening_for(session_key(connection_file))
+    asyncio.run(serve(Connection.load(connection_file), opening, watched=watched))
+
+
 def main(arguments: list[str]) -> None:
     """Run the kernel."""
     parser = argparse.ArgumentParser(prog="python -m branchpoint_kernel")
     parser.add_argument("-f", dest="connection_file", required=True, type=Path)
     options = parser.parse_args(arguments)
     logging.basicConfig(format="branchpoint: %(message)s")
-    # Interrupts come as messages; a signal to the whole terminal is not meant for us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    watched = os.environ.pop("JPY_PARENT_PID", None) is not None
-    key = session_key(options.connection_file)
-    connection = Connection.load(options.connection_file)
-    asyncio.run(serve(connection, lambda: opening(key), watched=watched))
+    run(options.connection_file, lambda key: lambda: opening(key))
 
 
 if __name__ == "__main__":

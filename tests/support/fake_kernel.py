@@ -1,6 +1,5 @@
 """`python -m tests.support.fake_kernel -f FILE`: the proxy as a process, with a fake session."""
 
-import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -8,9 +7,8 @@ from pathlib import Path
 
 from tests.support.fake_session import FakeSession
 
-from branchpoint_kernel.__main__ import serve
+from branchpoint_kernel.__main__ import run
 from branchpoint_kernel.relay import Opened
-from branchpoint_kernel.sockets import Connection
 
 
 @asynccontextmanager
@@ -21,4 +19,4 @@ async def opening() -> AsyncGenerator[Opened]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Connection.load(Path(sys.argv[2])), opening, watched=True))
+    run(Path(sys.argv[2]), lambda key: opening)

@@ -1,0 +1,66 @@
+"""`python -m tests.support.conformance KERNEL`: jupyter_kernel_test's verdicts, as JSON."""
+
+import io
+import json
+import sys
+import unittest
+from typing import Any
+
+from jupyter_kernel_test import IopubWelcomeTests, KernelTests  # pyright: ignore[reportMissingTypeStubs]
+
+
+class Python:
+    """What jupyter_kernel_test wants to know of a Python kernel."""
+
+    kernel_name = sys.argv[1]
+    language_name = "python"
+    file_extension = ".py"
+    code_hello_world = "print('hello, world')"
+    code_stderr = "import sys; print('test', file=sys.stderr)"
+    completion_samples = ({"text": "zi", "matches": {"zip"}},)
+    complete_code_samples = ("1", 'print("hello")')
+    incomplete_code_samples = ("print('''hello", "def f(x):")
+    invalid_code_samples = ("import = 7q",)
+    code_page_something = "zip?"
+    code_generate_error = "raise"
+    code_execute_result = ({"code": "1+2+3", "result": "6"},)
+    code_display_data = (
+        {
+            "code": "from IPython.display import HTML, display; display(HTML('<b>x</b>'))",
+            "mime": "text/html",
+        },
+    )
+    code_history_pattern = "1?2*"
+    supported_history_operations = ("tail", "range", "search")
+    code_inspect_sample = "zip"
+    code_clear_output = "from IPython.display import clear_output; clear_output()"
+    support_iopub_welcome = True
+
+
+class Conformance(Python, KernelTests):
+    """The tests of the protocol."""
+
+
+class Welcome(Python, IopubWelcomeTests):
+    """The tests of the welcome on iopub."""
+
+
+def verdicts() -> dict[str, str]:
+    """Passed, failed or skipped, by test; a failed subtest fails its test under its own name."""
+    loader = unittest.defaultTestLoader
+    found: dict[str, str] = {}
+    for case in (Conformance, Welcome):
+        names = [f"{case.__name__}.{name}" for name in loader.getTestCaseNames(case)]
+        result: Any = unittest.TextTestRunner(io.StringIO()).run(loader.loadTestsFromTestCase(case))
+        found |= dict.fromkeys(names, "passed")
+        found |= {_name(test): "skipped" for test, _ in result.skipped}
+        found |= {_name(test): "failed" for test, _ in [*result.failures, *result.errors]}
+    return found
+
+
+def _name(test: unittest.TestCase) -> str:
+    return test.id().removeprefix(f"{__name__}.")
+
+
+if __name__ == "__main__":
+    print(json.dumps(verdicts()))  # noqa: T201
