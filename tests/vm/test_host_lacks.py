@@ -49,8 +49,8 @@ def doctor(**environment: str) -> dict[str, dict[str, str]]:
 
 
 def banner(kernel: LiveKernel) -> str:
-    reply = kernel.client.kernel_info(reply=True, timeout=60)
-    return str(reply["content"]["banner"])
+    kernel.client.kernel_info()
+    return str(kernel.client.get_shell_msg(timeout=60)["content"]["banner"])
 
 
 @pytest.fixture(scope="module")
