@@ -51,7 +51,7 @@ class Collecting:
             reply = message.read()
             self._column.status = "ok" if reply["status"] == "ok" else "error"
             if reply["status"] == "error":
-                self._column.failure = f"{reply['ename']}: {reply['evalue']}"
+                self._column.failure = f"{reply.get('ename')}: {reply.get('evalue')}"
             elif reply["status"] == "aborted":
                 self._column.failure = "aborted"
         if self.over:

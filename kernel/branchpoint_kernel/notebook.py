@@ -194,7 +194,7 @@ class Notebook:
         if self._pumps.is_current(pump):
             self._publisher.forward(message)
         else:
-            pump.unseen.append(message)
+            pump.keep_unseen(message)
 
     def on_question(self, pump: Pump) -> None:
         """The next answer is for that kernel."""
@@ -213,7 +213,7 @@ class Notebook:
         meant = near_miss(str(request.message.read()["code"]))
 
         def hint(text: str) -> str | None:
-            if meant is None or "magic function" not in text or "not found" not in text:
+            if meant is None or "magic" not in text or "not found" not in text:
                 return None
             return f"Did you mean %{meant}? Type %{meant}? to read about it.\n"
 

@@ -8,7 +8,7 @@ from branchpoint_kernel import commands, rendering
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.records import RECORD_TYPE, Fact, checkpoint_record, record
 from branchpoint_kernel.rendering import Line, as_html, as_text
-from branchpoint_vmruntime.errors import UnknownNameError, UsageError
+from branchpoint_vmruntime.errors import MachineStartError, UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage import CheckpointKind
 from branchpoint_vmruntime.session import Session
 
@@ -70,7 +70,7 @@ class Operations:
             self._pumps.remember_count(report.origin.id, count)
         if not report.branches:
             first = report.failures[0]
-            raise UsageError(
+            raise MachineStartError(
                 f"no fork came up; {first.name}: {first.error}", hint=first.error.hint
             ) from first.error
         lines = rendering.fork_lines(report)

@@ -15,6 +15,7 @@ from branchpoint_vmruntime.session import Branch, KernelChannel, Session
 log = logging.getLogger(__name__)
 
 UNSEEN_MESSAGES = 1000
+UNSEEN_MESSAGE_BYTES = 64 * 1024
 
 
 class Listener(Protocol):
@@ -73,6 +74,11 @@ class Pump:
         except BranchpointError as error:
             if self.conversations.pop(message.id, None) is not None:
                 conversation.fail(error)
+
+    def keep_unseen(self, message: Message) -> None:
+        """Keep what a branch says while nobody looks: the last messages, and none that is large."""
+        if len(message.content) <= UNSEEN_MESSAGE_BYTES and not message.buffers:
+            self.unseen.append(message)
 
     async def tell(self, message: Message) -> None:
         """Send what gets no answer, such as the user's input."""

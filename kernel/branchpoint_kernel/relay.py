@@ -85,14 +85,10 @@ class Relay:
                     await notebook.forward(request)
                 tasks.create_task(notebook.watch())
                 await notebook.serve_queue()
-        except* BranchpointError as group:
-            await self._serve_without_machine(group)
+        except* Exception as group:
+            await self._serve_without_machine(_in_words(group))
 
-    async def _serve_without_machine(self, group: BaseExceptionGroup[BranchpointError]) -> None:
-        failure: BaseException = group
-        while isinstance(failure, BaseExceptionGroup):
-            failure = failure.exceptions[0]
-        assert isinstance(failure, BranchpointError)
+    async def _serve_without_machine(self, failure: BranchpointError) -> None:
         log.warning("there is no machine: %s", failure)
         self._notebook = None
         self._failure = failure
@@ -182,3 +178,17 @@ class Relay:
             self._publisher.answer(request, self._facts.content())
         else:
             self._publisher.answer(request, error_content(error))
+
+
+def _in_words(group: BaseExceptionGroup[Exception]) -> BranchpointError:
+    """The first of several errors, for the user; the log has them all."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    if isinstance(first, BranchpointError):
+        return first
+    log.error("the session came to an unforeseen end", exc_info=group)
+    return BranchpointError(
+        f"the session came to an unforeseen end: {type(first).__name__}: {first}",
+        hint="restart the kernel; its log has the details",
+    )
