@@ -16,7 +16,7 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.lineage.naming import next_label, resolve
+from branchpoint_vmruntime.lineage.naming import is_set_aside, next_label, resolve, set_aside
 from branchpoint_vmruntime.lineage.tree import Tree
 
 MAIN = BranchName("main")
@@ -29,10 +29,7 @@ class Register:
         self.record = record
         self.base = base
         self._journal = journal
-        self._branches = {
-            known.name: OwnedBranch(_without_machine(known))
-            for known in journal.branches(record.id)
-        }
+        self._branches = {b.name: OwnedBranch(b) for b in _left_by_earlier_owner(record, journal)}
         self._current = MAIN
 
     @property
@@ -151,8 +148,27 @@ class Register:
         )
 
 
+def _left_by_earlier_owner(session: SessionRecord, journal: Journal) -> list[BranchRecord]:
+    """The branches of an earlier kernel, as they are now that it has gone.
+
+    Those with nothing of their own saved are dropped; the others can be reopened under a name set
+    aside, so that the same notebook can be run again from its first cell.
+    """
+    known = [_without_machine(record) for record in journal.branches(session.id)]
+    taken = {record.name for record in known}
+    names: dict[BranchName, BranchName] = {}
+    for record in known:
+        if record.state is not BranchState.DROPPED and not is_set_aside(record.name):
+            names[record.name] = set_aside(record.name, taken)
+            taken.add(names[record.name])
+    journal.put_branches(known)
+    journal.rename_branches(session.id, names)
+    return journal.branches(session.id)
+
+
 def _without_machine(record: BranchRecord) -> BranchRecord:
-    """As an earlier owner left it: what was live then has lost its machine."""
-    if record.state is BranchState.LIVE:
-        return replace(record, state=BranchState.LOST)
+    if record.state in (BranchState.LIVE, BranchState.LOST):
+        saved_nothing = record.head == record.origin
+        state = BranchState.DROPPED if saved_nothing else BranchState.LOST
+        return replace(record, state=state)
     return record

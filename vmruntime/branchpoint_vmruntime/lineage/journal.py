@@ -9,7 +9,7 @@
 
 import sqlite3
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -198,6 +198,15 @@ class Journal:
                 news = ", ".join(f"{name} = excluded.{name}" for name in row)
                 # Not INSERT OR REPLACE: a new row would get a new number, another place in line.
                 self._insert("branches", row, f"ON CONFLICT (session, name) DO UPDATE SET {news}")
+
+    def rename_branches(self, session: SessionId, names: Mapping[BranchName, BranchName]) -> None:
+        """Call branches otherwise from now on, as one step; what was done keeps the old names."""
+        with self._transaction():
+            for old, new in names.items():
+                self._connection.execute(
+                    "UPDATE branches SET name = ? WHERE session = ? AND name = ?",
+                    (new, session, old),
+                )
 
     def branches(self, session: SessionId) -> list[BranchRecord]:
         """The session's branches, in order of making."""

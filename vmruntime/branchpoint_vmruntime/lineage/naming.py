@@ -12,6 +12,7 @@ MAX_NAME_LENGTH = 64
 MIN_PREFIX_LENGTH = 4
 RESERVED_BRANCH_NAMES = frozenset({"all"})
 _SHOWN_NAMES = 12
+_ASIDE = re.compile(r"~[1-9][0-9]*$")
 _FORBIDDEN = re.compile(r"[\s,'\"\\]")
 
 
@@ -89,6 +90,27 @@ def resolve(name: str, checkpoints: Sequence[Checkpoint]) -> Checkpoint:
     raise _unknown(name, checkpoints)
 
 
+def set_aside(name: str, taken: Collection[str]) -> BranchName:
+    """What an earlier kernel's branch is called from now on, so that its name is free again.
+
+    >>> set_aside("ridge", {"ridge", "ridge~1"})
+    'ridge~2'
+    """
+    number = 1
+    while f"{name}~{number}" in taken:
+        number += 1
+    return BranchName(f"{name}~{number}")
+
+
+def is_set_aside(name: str) -> bool:
+    """Whether a branch's name is one that `set_aside` gave.
+
+    >>> is_set_aside("ridge~2"), is_set_aside("ridge")
+    (True, False)
+    """
+    return _ASIDE.search(name) is not None
+
+
 def _checked(kind: str, text: str) -> str:
     name = unicodedata.normalize("NFC", text)
     if not name:
@@ -120,7 +142,7 @@ def _requested_names(
     if there := [name for name in names if name in taken]:
         raise NameTakenError(
             f"there is already a branch of that name: {', '.join(there)}",
-            hint="choose another; %branches lists them",
+            hint=f"`%drop {' '.join(there)}` gives up what is there; or choose other names",
         )
     return names
 
