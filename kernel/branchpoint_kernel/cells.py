@@ -114,7 +114,8 @@ def _next_escape(lines: list[str], start: int) -> int | None:
     rest = lines[start:]
     try:
         statements: list[list[TokenInfo]] = make_tokens_by_line(rest)
-    except TokenError:
+    except (TokenError, SyntaxError):
+        # Indented as no Python can be: the guest will say so, better than we could.
         return None
     for tokens in statements:
         first = next((token for token in tokens if token.type not in (INDENT, DEDENT)), None)

@@ -7,9 +7,11 @@ from contextlib import suppress
 
 from branchpoint_kernel import assist
 from branchpoint_kernel.cells import mentions_a_magic, near_miss, split
+from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Deaf, Forwarded, Silent
 from branchpoint_kernel.fanout import Fanout
 from branchpoint_kernel.kernel_facts import KernelFacts
+from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.messages import Channel, Message, Request, Stamp
 from branchpoint_kernel.operations import Operations
 from branchpoint_kernel.publisher import Publisher, error_content
@@ -77,7 +79,10 @@ class Notebook:
         self._pumps = Pumps(session, tasks, self)
         operations = Operations(session, self._pumps, queue.doom)
         fanout = Fanout(session, self._pumps, publisher, stamp)
-        self._runner = CellRunner(publisher, self._pumps, operations, fanout, self._cell_failed)
+        self._comms = Comms(publisher, stamp)
+        self._runner = CellRunner(
+            publisher, self._pumps, operations, fanout, self._comms, self._cell_failed
+        )
 
     @property
     def guest_is_free(self) -> bool:
@@ -116,6 +121,7 @@ class Notebook:
 
     async def forward(self, request: Request) -> None:
         """Send a request to the current branch's kernel."""
+        self._comms.note_request(request)
         conversation = Forwarded(
             request,
             self._publisher,
@@ -215,6 +221,7 @@ class Notebook:
         def hint(text: str) -> str | None:
             if meant is None or "magic" not in text or "not found" not in text:
                 return None
-            return f"Did you mean %{meant}? Type %{meant}? to read about it.\n"
+            marked = MAGICS[meant].marked
+            return f"Did you mean {marked}? Type {marked}? to read about it.\n"
 
         return hint

@@ -1,6 +1,6 @@
 """What front ends are told: statuses, replies, outputs; under our stamp, to whom they concern."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -36,6 +36,7 @@ class Publisher:
     def __init__(self, outlet: Outlet, stamp: Stamp) -> None:
         self._outlet = outlet
         self._stamp = stamp
+        self.on_forward: Callable[[Message], None] = lambda message: None
 
     def publish(
         self,
@@ -71,6 +72,7 @@ class Publisher:
 
     def forward(self, message: Message) -> None:
         """A kernel's iopub message, as ours."""
+        self.on_forward(message)
         topic = self._topic(message.type)
         self._outlet.send(Channel.IOPUB, (topic,), self._stamp.restamp(message))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from branchpoint_kernel.cells import Code, Segment, split
 from branchpoint_kernel.commands import Explain, RunIn
+from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Part
 from branchpoint_kernel.fanout import Fanout
 from branchpoint_kernel.manual import MAGICS
@@ -50,12 +51,14 @@ class CellRunner:
         pumps: Pumps,
         operations: Operations,
         fanout: Fanout,
+        comms: Comms,
         on_cell_error: Callable[[], None],
     ) -> None:
         self._publisher = publisher
         self._pumps = pumps
         self._operations = operations
         self._fanout = fanout
+        self._comms = comms
         self._on_cell_error = on_cell_error
 
     async def run(self, request: Request) -> None:
@@ -107,9 +110,12 @@ class CellRunner:
             case RunIn():
                 return await self._fanout.run(cell.request, segment)
             case _:
+                before = self._incarnation()
                 shown = await self._operations.perform(segment)
                 if not cell.silent:
                     self._publisher.display(cell.request, shown)
+                if self._incarnation() != before:
+                    await self._comms.follow(self._pumps.current, cell.request)
                 return {"status": "ok"}
 
     async def _run_code(self, cell: _Cell, code: Code, *, is_last: bool) -> dict[str, Any]:
@@ -135,6 +141,12 @@ class CellRunner:
         count = self._last_count() + (counts and bool(cell.content.get("store_history", True)))
         content = {"code": cell.code, "execution_count": count}
         self._publisher.publish("execute_input", content, cell.request.message.header)
+
+    def _incarnation(self) -> str | None:
+        try:
+            return self._pumps.current.channel.incarnation
+        except BranchpointError:
+            return None
 
     def _last_count(self) -> int:
         try:

@@ -156,6 +156,8 @@ async def test_a_slip_of_the_finger_is_answered_with_what_was_meant() -> None:
         answer = await notebook.run("%chekpoint a")
         assert answer.status == "error"
         assert "Did you mean %checkpoint?" in answer.text
+        answer = await notebook.run("%%branhc a\n1")
+        assert "Did you mean %%branch?" in answer.text
 
 
 @in_a_loop

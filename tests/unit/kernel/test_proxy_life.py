@@ -242,6 +242,35 @@ async def test_without_a_machine_every_cell_says_why_and_kernel_info_is_still_an
 
 
 @in_a_loop
+async def test_an_unforeseen_error_at_the_start_is_told_too() -> None:
+    @asynccontextmanager
+    async def opening() -> AsyncGenerator[Opened]:
+        yield Opened(FakeSession(), str(1 // len("")))
+
+    async with open_with(opening, FakeSession()) as notebook:
+        answer = await notebook.run("1")
+        assert "unforeseen end: ZeroDivisionError" in answer.text
+
+
+@in_a_loop
+async def test_control_requests_before_the_machine_is_up_wait_for_it() -> None:
+    go_on = asyncio.Event()
+
+    @asynccontextmanager
+    async def opening() -> AsyncGenerator[Opened]:
+        await go_on.wait()
+        async with FakeSession() as session:
+            yield Opened(session, "")
+
+    async with open_with(opening, FakeSession()) as notebook:
+        asked = notebook.control("create_subshell_request")
+        await asyncio.sleep(0.1)
+        go_on.set()
+        made = await notebook.reply(asked, "control")
+        assert made["content"]["status"] == "ok"
+
+
+@in_a_loop
 async def test_before_the_machine_is_up_kernel_info_is_answered_and_cells_wait() -> None:
     go_on = asyncio.Event()
 
