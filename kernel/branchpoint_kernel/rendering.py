@@ -136,7 +136,7 @@ def rollback_lines(report: RollbackReport, dropped: int) -> list[Line]:
     if report.safety is not None:
         safety = f"what was left is saved: %rollback {report.safety.label}"
     else:
-        safety = report.safety_note
+        safety = f"safety checkpoint {report.safety_note}"
     lines = [note("●", f"back at {report.checkpoint.label} {took}", safety)]
     if dropped:
         cells = "1 queued cell was" if dropped == 1 else f"{dropped} queued cells were"

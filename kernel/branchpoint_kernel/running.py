@@ -114,7 +114,7 @@ class CellRunner:
                 shown = await self._operations.perform(segment)
                 if not cell.silent:
                     self._publisher.display(cell.request, shown)
-                if self._incarnation() != before:
+                if self._incarnation() not in (None, before):
                     await self._comms.follow(self._pumps.current, cell.request)
                 return {"status": "ok"}
 

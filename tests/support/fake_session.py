@@ -96,7 +96,9 @@ class FakeBranch:
 
     @property
     def state(self) -> BranchState:
-        """What has become of it."""
+        """What has become of it; LOST as soon as its machine has ended by itself."""
+        if self.channel is not None and not self.channel.guest.alive:
+            return BranchState.LOST
         return self.record.state
 
     @property
@@ -255,7 +257,7 @@ class FakeSession:
             branch=self.current,
             checkpoint=point,
             safety=saved,
-            safety_note="" if saved else "nothing was saved of what was left",
+            safety_note="" if saved else "not taken: --no-safety",
             total_ms=110.0,
             phases_ms={"wake": 100.0},
         )
