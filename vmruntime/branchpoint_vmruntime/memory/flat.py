@@ -5,6 +5,7 @@ A checkpoint's whole memory as one file that machines can map. A cache, but for 
 
 import asyncio
 import os
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ class FlatImages:
         self._folder = folder
         self._leases: Counter[CheckpointId] = Counter()
         self._locks: dict[CheckpointId, asyncio.Lock] = {}
+        self._builds: dict[CheckpointId, threading.Lock] = {}
+        # Builds run in threads, and what one of them takes over another must not be using.
+        self._claim = threading.Lock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for leftover in folder.glob("*.part"):
             leftover.unlink()
@@ -47,7 +51,7 @@ class FlatImages:
     async def lease(self, chain: Sequence[MemoryLink]) -> Path:
         """The flat image of the last of the chain, made if need be; it stays until released."""
         target = chain[-1].checkpoint
-        self._leases[target] += 1
+        self._hold(target)
         try:
             return await self.prepare(chain)
         except BaseException:
@@ -56,7 +60,8 @@ class FlatImages:
 
     def release(self, checkpoint: CheckpointId) -> None:
         """One user less."""
-        self._leases[checkpoint] -= 1
+        with self._claim:
+            self._leases[checkpoint] -= 1
 
     async def prepare(self, chain: Sequence[MemoryLink]) -> Path:
         """Make the flat image of the last of the chain, whose first is the base."""
@@ -67,36 +72,53 @@ class FlatImages:
 
     def discard(self, checkpoint: CheckpointId) -> None:
         """Give up a checkpoint's flat image if nothing uses it."""
-        if not self._leases[checkpoint]:
-            self._path(checkpoint).unlink(missing_ok=True)
+        with self._claim:
+            if not self._leases[checkpoint]:
+                self._path(checkpoint).unlink(missing_ok=True)
 
     def _path(self, checkpoint: CheckpointId) -> Path:
         return self._folder / f"{checkpoint}.mem"
 
+    def _hold(self, checkpoint: CheckpointId) -> None:
+        with self._claim:
+            self._leases[checkpoint] += 1
+
     def _build(self, chain: Sequence[MemoryLink]) -> Path:
         target = self._path(chain[-1].checkpoint)
-        if target.exists():
-            return target
-        nearest = max(
-            (place for place, link in enumerate(chain) if self._path(link.checkpoint).exists()),
-            default=0,
-        )
-        part = target.with_suffix(".part")
-        part.unlink(missing_ok=True)
-        try:
-            if nearest == len(chain) - 2 and self._may_take(chain[nearest].checkpoint):
-                self._path(chain[nearest].checkpoint).replace(part)
-            else:
-                start = chain[0].path if nearest == 0 else self._path(chain[nearest].checkpoint)
-                copy_sparse(start, part)
-            with part.open("r+b") as file:
-                for link in chain[nearest + 1 :]:
-                    apply_layer(link.path, file.fileno())
-            part.replace(target)
-        except BaseException:
+        # A thread cannot be called off: the build of a caller who was may still be under way.
+        with self._builds.setdefault(chain[-1].checkpoint, threading.Lock()):
+            if target.exists():
+                return target
+            part = target.with_suffix(".part")
             part.unlink(missing_ok=True)
-            raise
-        return target
+            try:
+                nearest = self._begin(chain, part)
+                with part.open("r+b") as file:
+                    for link in chain[nearest + 1 :]:
+                        apply_layer(link.path, file.fileno())
+                part.replace(target)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+            return target
+
+    def _begin(self, chain: Sequence[MemoryLink], part: Path) -> int:
+        """Put the nearest image there is in the new one's place; where in the chain it was."""
+        with self._claim:
+            nearest = max(
+                (place for place, link in enumerate(chain) if self._path(link.checkpoint).exists()),
+                default=0,
+            )
+            source = chain[nearest].checkpoint
+            if nearest == len(chain) - 2 and self._may_take(source):
+                self._path(source).replace(part)
+                return nearest
+            self._leases[source] += 1
+        try:
+            copy_sparse(chain[0].path if nearest == 0 else self._path(source), part)
+        finally:
+            self.release(source)
+        return nearest
 
     def _may_take(self, checkpoint: CheckpointId) -> bool:
         if self._leases[checkpoint] or not self._path(checkpoint).exists():
