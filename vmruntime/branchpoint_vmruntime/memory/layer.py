@@ -1,12 +1,15 @@
 """A memory layer: the pages of a checkpoint that differ from its parent's, in a file of their own.
 
-Little-endian. Header: magic `BPMEM001`, page size (u32), number of runs (u32), memory size in bytes
-(u64). Then the runs: first page (u64), number of pages (u32), 1 if they are all zero, else 0 (u32).
-Then, from the next multiple of the page size, the pages of the runs that are not zero, in order.
+Little-endian. Header: magic `BPMEM002`, page size (u32), number of runs (u32), memory size in bytes
+(u64), CRC-32 of all that and the runs (u32). Then the runs: first page (u64), number of pages
+(u32), 1 if they are all zero, else 0 (u32). Then, from the next multiple of the page size, the
+pages of the runs that are not zero, in order.
 """
 
 import itertools
+import os
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +23,9 @@ from branchpoint_vmruntime.memory.dirty import PAGE, Run
 from branchpoint_vmruntime.memory.sparse import copy_range, punch_hole
 
 _HEADER = struct.Struct("<8sIIQ")
+_CHECK = struct.Struct("<I")
 _RUN = struct.Struct("<QII")
-_MAGIC = b"BPMEM001"
+_MAGIC = b"BPMEM002"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ def _stretches(values: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 def write_layer(path: Path, memory_bytes: int, runs: Sequence[tuple[PageRun, memoryview]]) -> int:
     """Write a layer file; the number of bytes written. The caller syncs and publishes it."""
     table = b"".join(_RUN.pack(run.first, run.count, run.zero) for run, _ in runs)
-    head = _HEADER.pack(_MAGIC, PAGE, len(runs), memory_bytes) + table
+    facts = _HEADER.pack(_MAGIC, PAGE, len(runs), memory_bytes)
+    head = facts + _CHECK.pack(zlib.crc32(table, zlib.crc32(facts))) + table
     with path.open("xb") as file:
         file.write(head + b"\0" * (-len(head) % PAGE))
         for run, data in runs:
@@ -79,15 +84,15 @@ def write_layer(path: Path, memory_bytes: int, runs: Sequence[tuple[PageRun, mem
         return file.tell()
 
 
-def read_runs(path: Path) -> list[tuple[PageRun, int]]:
+def read_runs(path: Path, memory_bytes: int) -> list[tuple[PageRun, int]]:
     """The runs of a layer file, each with where its pages start in the file.
 
-    DamagedError if the file is not what `write_layer` wrote.
+    DamagedError if the file is not what `write_layer` wrote for a memory of that size.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
-        runs = _read_table(path, file)
-    start = _HEADER.size + len(runs) * _RUN.size
+        runs = _read_table(path, file, size, memory_bytes)
+        start = file.tell()
     start += -start % PAGE
     placed: list[tuple[PageRun, int]] = []
     for run in runs:
@@ -98,16 +103,21 @@ def read_runs(path: Path) -> list[tuple[PageRun, int]]:
     return placed
 
 
-def _read_table(path: Path, file: BinaryIO) -> list[PageRun]:
-    try:
-        magic, page, count, _ = _HEADER.unpack(file.read(_HEADER.size))
-        if magic != _MAGIC or page != PAGE:
-            raise DamagedError(f"{path} is not a memory layer of {PAGE}-byte pages")
-        table = file.read(count * _RUN.size)
-        if len(table) != count * _RUN.size:
-            raise DamagedError(f"{path} is cut short")
-    except struct.error as error:
-        raise DamagedError(f"{path} is cut short") from error
+def _read_table(path: Path, file: BinaryIO, size: int, memory_bytes: int) -> list[PageRun]:
+    facts, check = file.read(_HEADER.size), file.read(_CHECK.size)
+    if len(check) != _CHECK.size:
+        raise DamagedError(f"{path} is cut short")
+    magic, page, count, of_bytes = _HEADER.unpack(facts)
+    if magic != _MAGIC or page != PAGE:
+        raise DamagedError(f"{path} is not a memory layer of {PAGE}-byte pages")
+    # Compared before reading: a damaged count must not have gigabytes read as the table.
+    if file.tell() + count * _RUN.size > size:
+        raise DamagedError(f"{path} is cut short")
+    table = file.read(count * _RUN.size)
+    if _CHECK.pack(zlib.crc32(table, zlib.crc32(facts))) != check:
+        raise DamagedError(f"{path} does not say what was written: its checksum is wrong")
+    if of_bytes != memory_bytes:
+        raise DamagedError(f"{path} is of a memory of {of_bytes} bytes, not of {memory_bytes}")
     return [PageRun(first, n, bool(zero)) for first, n, zero in _RUN.iter_unpack(table)]
 
 
@@ -115,7 +125,7 @@ def apply_layer(path: Path, flat: int) -> int:
     """Write a layer's pages over a flat image open for writing; the number of pages."""
     pages = 0
     with path.open("rb") as file:
-        for run, start in read_runs(path):
+        for run, start in read_runs(path, os.fstat(flat).st_size):
             offset, size = run.first * PAGE, run.count * PAGE
             if run.zero:
                 punch_hole(flat, offset, size)
