@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from branchpoint_vmruntime.errors import MachineError
+
 PAGE = mmap.PAGESIZE
 
 # <linux/fs.h>, Linux 6.7: PAGEMAP_SCAN and the categories it knows.
@@ -48,10 +50,16 @@ class _Mapping:
 
 
 def dirty_runs(pid: int, image: Path) -> list[Run]:
-    """The pages of `image` that the process has written since it mapped it."""
+    """The pages of `image` that the process has written since it mapped it.
+
+    MachineError if it does not map it at all: that must never pass for having written nothing.
+    """
+    mappings = list(_mappings(pid, image))
+    if not mappings:
+        raise MachineError(f"process {pid} does not map {image}: what it wrote cannot be told")
     with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
         runs: list[Run] = []
-        for mapping in _mappings(pid, image):
+        for mapping in mappings:
             try:
                 regions = list(_scan(pagemap.fileno(), mapping))
             except OSError:
@@ -71,7 +79,8 @@ def total_size(runs: Sequence[Run]) -> int:
 
 
 def _mappings(pid: int, image: Path) -> Iterator[_Mapping]:
-    name = str(image)
+    # The table gives the path with every link followed, and line ends escaped.
+    name = str(image.resolve()).replace("\n", "\\012")
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5] == name:
