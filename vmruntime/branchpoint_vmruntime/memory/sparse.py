@@ -1,6 +1,7 @@
 """Sparse files: copy one without its holes, make holes where there is nothing but zeros."""
 
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
@@ -13,6 +14,7 @@ import numpy as np
 _FICLONE = 0x40049409
 _PUNCH = 0x01 | 0x02
 _BLOCK = 64 * 1024
+_PIECE = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,7 +47,9 @@ def _data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
     while end < size:
         try:
             start = os.lseek(fd, end, os.SEEK_DATA)
-        except OSError:
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
             return
         end = os.lseek(fd, start, os.SEEK_HOLE)
         yield start, end
@@ -69,7 +73,15 @@ def punch_hole(fd: int, offset: int, size: int) -> None:
     """Make a range read as zeros, giving its blocks back where the file system can."""
     arguments = (ctypes.c_int(fd), ctypes.c_int(_PUNCH), ctypes.c_long(offset), ctypes.c_long(size))
     if _libc.fallocate(*arguments) != 0:
-        os.pwrite(fd, bytes(size), offset)
+        _write_zeros(fd, offset, size)
+
+
+def _write_zeros(fd: int, offset: int, size: int) -> None:
+    # In pieces, and each for as often as it takes: a write may stop short, at 2 GiB it always does.
+    zeros = memoryview(bytes(min(size, _PIECE)))
+    end = offset + size
+    while offset < end:
+        offset += os.pwrite(fd, zeros[: end - offset], offset)
 
 
 def dig_holes(path: Path) -> int:
