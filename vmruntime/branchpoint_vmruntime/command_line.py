@@ -13,6 +13,7 @@ from branchpoint_vmruntime.spec import (
     MachineSize,
     MachineSpec,
     Port,
+    StandBy,
 )
 
 DISK_DEVICE = "disk"
@@ -162,8 +163,8 @@ def disk_node(name: str, path: Path, *, read_only: bool, below: str | None) -> d
     }
 
 
-def start_args(start: Boot | Incoming, *, accelerator: str) -> list[str]:
-    """Boot a kernel, or load saved device state."""
+def start_args(start: Boot | Incoming | StandBy, *, accelerator: str) -> list[str]:
+    """Boot a kernel, or load saved device state, now or when told to."""
     match start:
         case Boot():
             return [
@@ -173,6 +174,8 @@ def start_args(start: Boot | Incoming, *, accelerator: str) -> list[str]:
             ]  # fmt: skip
         case Incoming():
             return ["-incoming", f"fd:{start.state_fd}"]
+        case StandBy():
+            return ["-incoming", "defer"]
         case _:
             assert_never(start)
 

@@ -57,6 +57,11 @@ class Machine:
         self._kernel_ready = asyncio.Event()
         self._failure: MachineError | None = None
 
+    def adopt(self, identity: Identity) -> None:
+        """Make a machine that stood by the next incarnation of a branch."""
+        self.identity = identity
+        self.kernel.incarnation = identity.incarnation
+
     @property
     def pid(self) -> int:
         """QEMU's process id."""

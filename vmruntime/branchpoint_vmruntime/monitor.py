@@ -57,6 +57,13 @@ class Monitor:
         """Write the state of every device, without the memory. The machine must be stopped."""
         await self._ask("xen-save-devices-state", filename=str(path), live=True)
 
+    async def load_devices(self, path: Path) -> None:
+        """Load device state into a machine that stands by; it runs as soon as that is done."""
+        with path.open("rb") as state:
+            self._client.send_fd_scm(state.fileno())
+            await self._ask("getfd", fdname="state")
+        await self._ask("migrate-incoming", uri="fd:state")
+
     async def migrate_to(self, path: Path) -> None:
         """Write all of a machine, memory too, as stock QEMU does: what ours is measured against."""
         with path.open("wb") as file:

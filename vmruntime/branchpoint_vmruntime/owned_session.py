@@ -41,6 +41,8 @@ class OwnedSession:
         self._register = register
         self._workshop = workshop
         self._background = background
+        self._wanted_next: Checkpoint | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
 
     @property
@@ -77,7 +79,9 @@ class OwnedSession:
         """Save the current branch; it runs on."""
         async with self._busy:
             chosen = check_label(label) if label else self._register.next_label("checkpoint")
-            return await self._save(self.current, chosen, CheckpointKind.USER, note=note)
+            saved = await self._save(self.current, chosen, CheckpointKind.USER, note=note)
+            await self._stand_by_for(saved)
+            return saved
 
     async def fork(
         self,
@@ -114,6 +118,7 @@ class OwnedSession:
                 self._register.note(
                     "fork", branch.name, origin, branch.cost.awake_ms, branch.cost.phases_ms
                 )
+            await self._stand_by_for(self._wanted_next)
             return ForkReport(
                 origin=origin,
                 branches=tuple(made),
@@ -156,6 +161,7 @@ class OwnedSession:
             total_ms = _since(began)
             phases = live.cost.phases_ms | {"until-awake": awake_ms}
             self._register.note("rollback", branch.name, goal, total_ms, phases)
+            await self._stand_by_for(goal)
             return RollbackReport(
                 branch=branch,
                 checkpoint=goal,
@@ -213,6 +219,8 @@ class OwnedSession:
 
     async def close(self) -> None:
         """End every machine. What was checkpointed stays."""
+        await self._stop_preparing()
+        await self._workshop.close()
         for branch in self.branches():
             if branch.live is not None:
                 await self._retire(branch, BranchState.LOST)
@@ -226,7 +234,6 @@ class OwnedSession:
         )
         saved = await self._workshop.publish(pending, live, self._register.tree())
         self._record_checkpoint(saved, advance=branch)
-        self._prepare_in_background(saved)
         return saved
 
     def _record_checkpoint(self, saved: Checkpoint, *, advance: OwnedBranch | None) -> None:
@@ -306,7 +313,7 @@ class OwnedSession:
     async def _let_run_on(self, branch: OwnedBranch, pending: Draft | None) -> None:
         if pending is None or branch.live is None:
             return
-        self._workshop.layers.discard(pending.staged)
+        self._workshop.abandon(pending)
         await branch.live.machine.run_on()
 
     async def _switch(self, name: str) -> OwnedBranch:
@@ -353,13 +360,19 @@ class OwnedSession:
     def _resolve(self, target: Checkpoint | str | None) -> Checkpoint:
         return target if isinstance(target, Checkpoint) else self.find(target)
 
-    def _prepare_in_background(self, checkpoint: Checkpoint) -> None:
-        async def prepare() -> None:
-            # Only a head start: who needs the image makes it, and hears of what is wrong then.
-            with contextlib.suppress(BranchpointError, OSError):
-                await self._workshop.prepare(self._register.tree(), checkpoint)
+    async def _stand_by_for(self, checkpoint: Checkpoint | None) -> None:
+        """Have a machine ready for what is most likely wanted next, without waiting for it."""
+        await self._stop_preparing()
+        self._wanted_next = checkpoint
+        if checkpoint is not None:
+            ready = self._workshop.stand_by(self._register.tree(), checkpoint)
+            self._preparing = self._background.create_task(ready, name="stand by")
 
-        self._background.create_task(prepare())
+    async def _stop_preparing(self) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
+            self._preparing = None
 
 
 @asynccontextmanager

@@ -1,7 +1,4 @@
-"""Start a machine from a checkpoint.
-
-Map its memory, load its devices, put an overlay on its disk, wake it.
-"""
+"""Start a machine from a checkpoint: map its memory, load its devices, wake it."""
 
 import shutil
 import time
@@ -22,6 +19,7 @@ from branchpoint_vmruntime.spec import (
     MachineSize,
     MachineSpec,
     Port,
+    StandBy,
 )
 
 WAKE_TIMEOUT_S = 60.0
@@ -41,10 +39,19 @@ class SavedMachine:
     nonce: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Woken:
+    """A machine that has completed the handshake, what it said, and what that took."""
+
+    machine: Machine
+    awake: Awake
+    cost: WakeCost
+
+
 @asynccontextmanager
 async def restored(
     saved: SavedMachine, folder: Path, identity: Identity, *, reseed: bool
-) -> AsyncGenerator[tuple[Machine, Awake, WakeCost]]:
+) -> AsyncGenerator[Woken]:
     """A machine that carries on from the checkpoint under a new identity; it ends on leaving.
 
     WakeError if it does not complete the handshake, or answers with another kernel's nonce: then
@@ -52,20 +59,34 @@ async def restored(
     """
     started = time.monotonic()
     overlay = fresh_overlay(folder, saved.overlay_template)
-
     async with AsyncExitStack() as stack:
         with saved.devices.open("rb") as state:
-            make_spec = spec_maker(saved, folder, overlay, state.fileno())
+            start = Incoming(state_fd=state.fileno())
+            make_spec = spec_maker(saved, folder, overlay, start)
             machines = launch(make_spec, folder, identity, inherit=[state.fileno()])
             machine = await stack.enter_async_context(machines)
-        spawned = time.monotonic()
-        awake = await _wake(machine, saved.nonce, reseed=reseed)
-        done = time.monotonic()
-        phases = {
-            "spawn": round(1000 * (spawned - started), 3),
-            "load-and-wake": round(1000 * (done - spawned), 3),
-        } | {f"guest-{name}": value for name, value in awake.phases_ms.items()}
-        yield machine, awake, WakeCost(awake_ms=round(1000 * (done - started), 3), phases_ms=phases)
+        yield await _wake(machine, saved.nonce, started, reseed=reseed)
+
+
+@asynccontextmanager
+async def standing_by(saved: SavedMachine, folder: Path) -> AsyncGenerator[Machine]:
+    """A machine on the checkpoint's memory and disk that waits to be woken; it ends on leaving."""
+    overlay = fresh_overlay(folder, saved.overlay_template)
+    nobody = Identity.new(session="", branch="standby", index=0)
+    async with launch(spec_maker(saved, folder, overlay, StandBy()), folder, nobody) as machine:
+        await machine.monitor()
+        yield machine
+
+
+async def wake_standing(
+    machine: Machine, saved: SavedMachine, identity: Identity, *, reseed: bool
+) -> Woken:
+    """Load the checkpoint into a machine that stood by for it, and wake it as `restored` does."""
+    started = time.monotonic()
+    machine.adopt(identity)
+    monitor = await machine.monitor()
+    await monitor.load_devices(saved.devices)
+    return await _wake(machine, saved.nonce, started, reseed=reseed)
 
 
 def fresh_overlay(folder: Path, template: Path) -> Path:
@@ -75,15 +96,17 @@ def fresh_overlay(folder: Path, template: Path) -> Path:
 
 
 def spec_maker(
-    saved: SavedMachine, folder: Path, overlay: Path, state_fd: int
+    saved: SavedMachine, folder: Path, overlay: Path, start: Incoming | StandBy
 ) -> Callable[[int, tuple[Port, ...]], MachineSpec]:
+    """What `launch` asks for: the spec, once the descriptors are known."""
+
     def make(monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:
         return MachineSpec(
             emulator=saved.emulator,
             size=saved.size,
             memory=GuestMemory(path=saved.memory, shared=False),
             disks=Disks(root=saved.root, layers=saved.disk_layers, overlay=overlay),
-            start=Incoming(state_fd=state_fd),
+            start=start,
             ports=ports,
             monitor_fd=monitor_fd,
             console=folder / "console.log",
@@ -92,7 +115,8 @@ def spec_maker(
     return make
 
 
-async def _wake(machine: Machine, nonce: str, *, reseed: bool) -> Awake:
+async def _wake(machine: Machine, nonce: str, started: float, *, reseed: bool) -> Woken:
+    spawned = time.monotonic()
     try:
         awake = await machine.wake(reseed=reseed, timeout_s=WAKE_TIMEOUT_S)
     except WakeError as error:
@@ -105,7 +129,13 @@ async def _wake(machine: Machine, nonce: str, *, reseed: bool) -> Awake:
         raise WakeError(
             "the kernel in the restored machine is not the one that was saved; it was ended"
         )
-    return awake
+    done = time.monotonic()
+    phases = {
+        "spawn": round(1000 * (spawned - started), 3),
+        "load-and-wake": round(1000 * (done - spawned), 3),
+    } | {f"guest-{name}": value for name, value in awake.phases_ms.items()}
+    cost = WakeCost(awake_ms=round(1000 * (done - started), 3), phases_ms=phases)
+    return Woken(machine=machine, awake=awake, cost=cost)
 
 
 def disk_chain(template: Path, layers: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:

@@ -54,6 +54,11 @@ class Incoming:
     state_fd: int
 
 
+@dataclass(frozen=True, slots=True)
+class StandBy:
+    """Start without a state, ready to be told which one to load."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
     """A virtio-serial port whose host end is an inherited socket."""
@@ -78,7 +83,7 @@ class MachineSpec:
     size: MachineSize
     memory: GuestMemory
     disks: Disks
-    start: Boot | Incoming
+    start: Boot | Incoming | StandBy
     ports: tuple[Port, ...]
     monitor_fd: int
     console: Path

@@ -1,91 +1,177 @@
 """Makes machines out of checkpoints and checkpoints out of machines, for one session.
 
-Knows no branches.
+Knows no branches. One machine stands by for the checkpoint that is most likely wanted next.
 """
 
+import contextlib
 import secrets
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from branchpoint_vmruntime.branch import Live
-from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft, draft, publish, require_space
+from branchpoint_vmruntime.checkpoint import (
+    CheckpointOrder,
+    Draft,
+    draft,
+    publish,
+    require_space,
+    storage_error,
+)
+from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.incarnation import Identity
-from branchpoint_vmruntime.lineage import Checkpoint
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
 from branchpoint_vmruntime.lineage.tree import Tree
+from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.memory.flat import FlatImages, MemoryLink
-from branchpoint_vmruntime.restore import SavedMachine, disk_chain, restored
+from branchpoint_vmruntime.restore import (
+    SavedMachine,
+    Woken,
+    disk_chain,
+    restored,
+    standing_by,
+    wake_standing,
+)
 from branchpoint_vmruntime.store import Layer, LayerStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """A machine that stands by, and what ends it."""
+
+    checkpoint: CheckpointId
+    machine: Machine
+    saved: SavedMachine
+    stack: AsyncExitStack
+
+
 class Workshop:
     """What it takes to do that: the foundation, the stores, and a folder for machines that live."""
 
-    foundation: Foundation
-    bases: LayerStore
-    layers: LayerStore
-    flats: FlatImages
-    live: Path
+    def __init__(
+        self,
+        *,
+        foundation: Foundation,
+        bases: LayerStore,
+        layers: LayerStore,
+        flats: FlatImages,
+        live: Path,
+    ) -> None:
+        self._foundation = foundation
+        self._bases = bases
+        self._layers = layers
+        self._flats = flats
+        self._live = live
+        self._standing: _Standing | None = None
 
-    def layer(self, checkpoint: Checkpoint) -> Layer:
-        """Where a checkpoint's files are."""
-        store = self.bases if checkpoint.session is None else self.layers
-        return store.layer(checkpoint.id)
+    async def close(self) -> None:
+        """End the machine that stands by."""
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            await standing.stack.aclose()
+
+    async def stand_by(self, tree: Tree, checkpoint: Checkpoint) -> None:
+        """Have a machine ready for that checkpoint, and none for another.
+
+        Only a head start: if it cannot be, who wants the checkpoint starts a machine and hears why.
+        """
+        if self._standing is not None and self._standing.checkpoint == checkpoint.id:
+            return
+        await self.close()
+        with contextlib.suppress(BranchpointError, OSError):
+            async with AsyncExitStack() as stack:
+                saved = await self._lease(stack, tree, checkpoint)
+                machine = await stack.enter_async_context(standing_by(saved, self._new_folder()))
+                if self._standing is None:
+                    self._standing = _Standing(
+                        checkpoint=checkpoint.id,
+                        machine=machine,
+                        saved=saved,
+                        stack=stack.pop_all(),
+                    )
 
     async def wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
     ) -> Live:
-        """A machine that carries on from the checkpoint.
+        """A machine that carries on from the checkpoint. Nothing remains of one that does not."""
+        self._foundation.facts.require_same(self.layer(checkpoint).facts())
+        try:
+            return await self._wake(tree, checkpoint, identity, reseed=reseed)
+        except OSError as error:
+            raise storage_error(error, doing="restored") from error
 
-        Nothing remains of one that does not come up.
-        """
-        self.foundation.facts.require_same(self.layer(checkpoint).facts())
+    async def _wake(
+        self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
+    ) -> Live:
         async with AsyncExitStack() as stack:
-            image = await self.flats.lease(self._memory_chain(tree, checkpoint))
-            stack.callback(self.flats.release, checkpoint.id)
-            saved = self._saved_machine(tree, checkpoint, image)
-            folder = self.live / f"{identity.incarnation}-{secrets.token_hex(2)}"
-            machine, awake, cost = await stack.enter_async_context(
-                restored(saved, folder, identity, reseed=reseed)
-            )
-            return Live(
-                machine=machine,
-                awake=awake,
-                cost=cost,
-                woken_from=checkpoint.id,
-                stack=stack.pop_all(),
-            )
-
-    async def prepare(self, tree: Tree, checkpoint: Checkpoint) -> Path:
-        """Make a checkpoint's flat image ahead of need."""
-        return await self.flats.prepare(self._memory_chain(tree, checkpoint))
+            standing = self._take_standing(checkpoint)
+            if standing is not None:
+                stack.push_async_exit(standing.stack)
+                woken = await wake_standing(
+                    standing.machine, standing.saved, identity, reseed=reseed
+                )
+            else:
+                saved = await self._lease(stack, tree, checkpoint)
+                woken = await stack.enter_async_context(
+                    restored(saved, self._new_folder(), identity, reseed=reseed)
+                )
+            return _live(woken, checkpoint, stack)
 
     async def saved_machine(self, tree: Tree, checkpoint: Checkpoint) -> SavedMachine:
         """Where a checkpoint's parts are, its flat image made if need be."""
-        return self._saved_machine(tree, checkpoint, await self.prepare(tree, checkpoint))
+        image = await self._flats.prepare(self._memory_chain(tree, checkpoint))
+        return self._saved_machine(tree, checkpoint, image)
 
     async def draft(self, live: Live, order: CheckpointOrder, *, resume: bool) -> Draft:
         """Capture a machine; it runs on unless `resume` is false."""
-        require_space(self.live, live.machine)
-        template = self.foundation.overlay_template
-        return await draft(self.layers, live.machine, template, order, resume=resume)
+        require_space(self._live, live.machine)
+        template = self._foundation.overlay_template
+        return await draft(self._layers, live.machine, template, order, resume=resume)
 
     async def publish(self, pending: Draft, live: Live, tree: Tree) -> Checkpoint:
         """Write what differs from the parent, and put the checkpoint in place."""
         parent = tree.checkpoint(pending.order.parent)
-        image = await self.flats.lease(self._memory_chain(tree, parent))
+        image = await self._flats.lease(self._memory_chain(tree, parent))
         try:
-            facts = self.foundation.facts
-            return await publish(self.layers, pending, live.machine, image, facts, live.awake.nonce)
+            facts = self._foundation.facts
+            return await publish(
+                self._layers, pending, live.machine, image, facts, live.awake.nonce
+            )
         finally:
-            self.flats.release(parent.id)
+            self._flats.release(parent.id)
+
+    def layer(self, checkpoint: Checkpoint) -> Layer:
+        """Where a checkpoint's files are."""
+        store = self._bases if checkpoint.session is None else self._layers
+        return store.layer(checkpoint.id)
+
+    def abandon(self, pending: Draft) -> None:
+        """Remove a capture that will not become a checkpoint."""
+        self._layers.discard(pending.staged)
 
     def discard(self, checkpoint: Checkpoint) -> None:
         """Remove a checkpoint's files, after its record is gone."""
-        self.flats.discard(checkpoint.id)
-        self.layers.discard(self.layer(checkpoint))
+        self._flats.discard(checkpoint.id)
+        self._layers.discard(self.layer(checkpoint))
+
+    def _take_standing(self, checkpoint: Checkpoint) -> _Standing | None:
+        standing = self._standing
+        if standing is None or standing.checkpoint != checkpoint.id or not standing.machine.alive:
+            return None
+        self._standing = None
+        return standing
+
+    async def _lease(
+        self, stack: AsyncExitStack, tree: Tree, checkpoint: Checkpoint
+    ) -> SavedMachine:
+        """A checkpoint's parts, its flat image kept as it is until the stack is closed."""
+        image = await self._flats.lease(self._memory_chain(tree, checkpoint))
+        stack.callback(self._flats.release, checkpoint.id)
+        return self._saved_machine(tree, checkpoint, image)
+
+    def _new_folder(self) -> Path:
+        return self._live / secrets.token_hex(8)
 
     def _memory_chain(self, tree: Tree, checkpoint: Checkpoint) -> list[MemoryLink]:
         return [MemoryLink(c.id, self.layer(c).memory) for c in _from_root(tree, checkpoint)]
@@ -93,17 +179,28 @@ class Workshop:
     def _saved_machine(self, tree: Tree, checkpoint: Checkpoint, image: Path) -> SavedMachine:
         chain = [self.layer(c) for c in _from_root(tree, checkpoint)]
         return SavedMachine(
-            emulator=self.foundation.emulator,
-            size=self.foundation.size,
-            root=self.foundation.root,
-            overlay_template=self.foundation.overlay_template,
+            emulator=self._foundation.emulator,
+            size=self._foundation.size,
+            root=self._foundation.root,
+            overlay_template=self._foundation.overlay_template,
             memory=image,
             devices=chain[-1].devices,
-            disk_layers=disk_chain(self.foundation.disk_template, [layer.disks for layer in chain]),
+            disk_layers=disk_chain(
+                self._foundation.disk_template, [layer.disks for layer in chain]
+            ),
             nonce=chain[-1].nonce,
         )
 
 
+def _live(woken: Woken, checkpoint: Checkpoint, stack: AsyncExitStack) -> Live:
+    return Live(
+        machine=woken.machine,
+        awake=woken.awake,
+        cost=woken.cost,
+        woken_from=checkpoint.id,
+        stack=stack.pop_all(),
+    )
+
+
 def _from_root(tree: Tree, checkpoint: Checkpoint) -> list[Checkpoint]:
-    path = list(tree.path(checkpoint.id))
-    return path if path[0].parent is None else path[::-1]
+    return list(reversed(tree.path(checkpoint.id)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.machine import Machine, launch
 from branchpoint_vmruntime.restore import SavedMachine, fresh_overlay, spec_maker
+from branchpoint_vmruntime.spec import Incoming
 
 
 @asynccontextmanager
@@ -17,7 +18,7 @@ async def spawned(saved: SavedMachine, live: Path) -> AsyncGenerator[Machine]:
     folder = live / f"bare-{secrets.token_hex(3)}"
     overlay = fresh_overlay(folder, saved.overlay_template)
     with saved.devices.open("rb") as state:
-        make_spec = spec_maker(saved, folder, overlay, state.fileno())
+        make_spec = spec_maker(saved, folder, overlay, Incoming(state_fd=state.fileno()))
         identity = Identity.new(session="", branch="bare", index=0)
         async with launch(make_spec, folder, identity, inherit=[state.fileno()]) as machine:
             yield machine

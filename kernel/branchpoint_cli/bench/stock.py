@@ -14,7 +14,7 @@ from branchpoint_vmruntime.command_line import command_line
 from branchpoint_vmruntime.lineage import Checkpoint
 from branchpoint_vmruntime.monitor import Monitor
 from branchpoint_vmruntime.restore import SavedMachine, fresh_overlay, spec_maker
-from branchpoint_vmruntime.spec import MachineSpec, Port
+from branchpoint_vmruntime.spec import MachineSpec, Port, StandBy
 
 SNAPSHOT = "bench"
 
@@ -89,7 +89,7 @@ async def loadvm_ms(saved: SavedMachine, disk: Path, scratch: Path) -> float:
     try:
         fds = [theirs.fileno() for _, theirs in pairs]
         ports = (Port(name="control", fd=fds[1]), Port(name="kernel", fd=fds[2]))
-        spec = spec_maker(saved, folder, overlay, -1)(fds[0], ports)
+        spec = spec_maker(saved, folder, overlay, StandBy())(fds[0], ports)
         started = time.monotonic()
         process = await asyncio.create_subprocess_exec(*loadvm_argv(spec), pass_fds=fds)
         try:
