@@ -28,7 +28,9 @@ class Port:
         self._queue: deque[tuple[memoryview, bool]] = deque()
 
     def renew(self, generation: int) -> None:
-        """Start counting afresh: the machine woke under another generation."""
+        """Start counting afresh, if the machine woke under another generation."""
+        if generation == self.generation:
+            return
         self.generation = generation
         self.received = 0
         self.sent = 0

@@ -12,7 +12,7 @@ guestd speaks to it over the control descriptor, a line each:
        once the N frames of the host are with the kernel and all it had said is on the port; then
        the relay keeps quiet. Freeze the kernel first, or draining may never end.
     -> resume G
-       frames carry G from now on and counting restarts at 0. Also calls off a drain.
+       frames carry G from now on; if G is new, counting restarts at 0. Also calls off a drain.
     -> run {"id": ..., "code": ..., "timeout_s": ...}
     <- ran {"id": ..., "status": "ok"|"error"|"timeout", "text": ...,
         "error": {"ename", "evalue", "traceback"}|null, "elapsed_ms": ...}

@@ -14,6 +14,7 @@ BranchpointError
 │   ├── MachineEndedError      it was there and is gone
 │   ├── KernelDiedError        the machine lives, the kernel inside it does not
 │   ├── GuestSilentError       it runs but does not answer
+│   ├── GuestRefusedError      it answers that it could not do what was asked
 │   ├── FreezeError            it could not be brought to rest: no checkpoint, it runs on
 │   └── WakeError              it was loaded but did not complete the wake handshake
 ├── CheckpointError            a checkpoint could not be written: nothing of it remains
@@ -98,6 +99,10 @@ class GuestSilentError(MachineError):
         )
         self.waited_s = waited_s
         self.console = console
+
+
+class GuestRefusedError(MachineError):
+    """The guest answered that it could not do what was asked."""
 
 
 class FreezeError(MachineError):

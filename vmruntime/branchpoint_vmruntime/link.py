@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from branchpoint_guest import wire
-from branchpoint_vmruntime.errors import GuestSilentError, MachineEndedError, MachineError
+from branchpoint_vmruntime.errors import (
+    GuestRefusedError,
+    GuestSilentError,
+    MachineEndedError,
+    MachineError,
+)
 
-_QUEUE_LIMIT_BYTES = 64 << 20
-
-
-class GuestRefusedError(MachineError):
-    """The guest answered that it could not do what was asked."""
+QUEUE_LIMIT_BYTES = 64 << 20
+# What taking apart bytes that are not what the wire says can raise.
+_GARBAGE = (ValueError, LookupError, TypeError)
 
 
 class ControlLink(asyncio.Protocol):
@@ -88,10 +91,10 @@ class ControlLink(asyncio.Protocol):
 
     def fail(self, error: MachineError) -> None:
         """Give everyone who waits, and whoever asks from now on, this error."""
-        self._end = error
+        self._end = self._end or error
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(error)
+                answer.set_exception(self._end)
         if self._transport is not None:
             self._transport.close()
 
@@ -101,9 +104,12 @@ class ControlLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
-        for frame in self._reader.feed(data):
-            if frame.generation == self.generation:
-                self._take(frame)
+        try:
+            for frame in self._reader.feed(data):
+                if frame.generation == self.generation:
+                    self._take(frame)
+        except _GARBAGE as error:
+            self.fail(_out_of_step(error))
 
     def _take(self, frame: wire.Frame) -> None:
         match frame.kind:
@@ -134,12 +140,13 @@ class KernelLink(asyncio.Protocol):
 
     def __init__(self, incarnation: str) -> None:
         self.incarnation = incarnation
-        self.generation = 0
+        self._generation = 0
         self.sent = 0
         self.received = 0
         self._reader = wire.FrameReader()
         self._queue: deque[list[bytes]] = deque()
         self._queued_bytes = 0
+        self._draining = 0
         self._arrived = asyncio.Event()
         self._gate = asyncio.Event()
         self._writable = asyncio.Event()
@@ -157,10 +164,23 @@ class KernelLink(asyncio.Protocol):
         _, link = await loop.create_connection(lambda: cls(incarnation), sock=sock)
         return link
 
+    @property
+    def generation(self) -> int:
+        """The number of this waking, on every frame. A new one counts messages from zero."""
+        return self._generation
+
+    @generation.setter
+    def generation(self, number: int) -> None:
+        self._generation = number
+        self.sent = 0
+        self.received = 0
+
     async def send(self, parts: Sequence[bytes]) -> None:
         """Queue a message for the kernel; waits while the machine is at rest or slow to read."""
-        await self._gate.wait()
-        await self._writable.wait()
+        # Both at once: the gate may have closed while there was no room.
+        while self._end is None and not (self._gate.is_set() and self._writable.is_set()):
+            await self._gate.wait()
+            await self._writable.wait()
         if self._end is not None or self._transport is None:
             raise self._end or MachineEndedError("the link is closed")
         body = wire.pack_parts(parts)
@@ -180,8 +200,7 @@ class KernelLink(asyncio.Protocol):
             await self._arrived.wait()
         parts = self._queue.popleft()
         self._queued_bytes -= sum(map(len, parts))
-        if self._queued_bytes < _QUEUE_LIMIT_BYTES and self._transport is not None:
-            self._transport.resume_reading()
+        self._regulate()
         return parts
 
     def quiesce(self) -> int:
@@ -190,21 +209,28 @@ class KernelLink(asyncio.Protocol):
         return self.sent
 
     async def wait_received(self, count: int) -> None:
-        """Wait until that many messages of this incarnation have arrived here."""
-        while self.received < count:
-            if self._end is not None:
-                raise self._end
-            self._arrived.clear()
-            await self._arrived.wait()
+        """Wait until that many messages of this incarnation have arrived here.
+
+        Takes them in even if the queue is full: at rest the guest has no more than is under way.
+        """
+        self._draining += 1
+        self._regulate()
+        try:
+            while self.received < count:
+                if self._end is not None:
+                    raise self._end
+                self._arrived.clear()
+                await self._arrived.wait()
+        finally:
+            self._draining -= 1
+            self._regulate()
 
     def open_gate(self) -> None:
         """Let senders through."""
         self._gate.set()
 
     def resume(self) -> None:
-        """Count from zero and let senders through: the relay in the guest has done the same."""
-        self.sent = 0
-        self.received = 0
+        """Let senders through again, counting on: the relay in the guest does the same."""
         self.open_gate()
 
     def fail(self, error: MachineError) -> None:
@@ -222,14 +248,29 @@ class KernelLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
+        try:
+            self._take(data)
+        except _GARBAGE as error:
+            self.fail(_out_of_step(error))
+        self._arrived.set()
+        self._regulate()
+
+    def _take(self, data: bytes) -> None:
         for frame in self._reader.feed(data):
             if frame.generation != self.generation:
                 continue
             self.received += 1
-            self._queue.append(wire.unpack_parts(frame.body))
-            self._queued_bytes += len(frame.body)
-        self._arrived.set()
-        if self._queued_bytes >= _QUEUE_LIMIT_BYTES and self._transport is not None:
+            parts = wire.unpack_parts(frame.body)
+            self._queue.append(parts)
+            self._queued_bytes += sum(map(len, parts))
+
+    def _regulate(self) -> None:
+        """Read on while there is room for what comes; the guest waits otherwise."""
+        if self._transport is None:
+            return
+        if self._queued_bytes < QUEUE_LIMIT_BYTES or self._draining:
+            self._transport.resume_reading()
+        else:
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
@@ -239,3 +280,7 @@ class KernelLink(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Called by asyncio."""
         self._writable.set()
+
+
+def _out_of_step(error: Exception) -> MachineError:
+    return MachineError(f"what the machine sent could not be understood: {error}")

@@ -17,6 +17,7 @@ from typing import Any
 from branchpoint_vmruntime.command_line import command_line, overlay_node
 from branchpoint_vmruntime.errors import (
     FreezeError,
+    GuestRefusedError,
     GuestSilentError,
     KernelDiedError,
     MachineEndedError,
@@ -25,7 +26,7 @@ from branchpoint_vmruntime.errors import (
     WakeError,
 )
 from branchpoint_vmruntime.incarnation import Awake, Frozen, Identity, host_name
-from branchpoint_vmruntime.link import ControlLink, GuestRefusedError, KernelLink
+from branchpoint_vmruntime.link import ControlLink, KernelLink
 from branchpoint_vmruntime.memory.dirty import memory_use
 from branchpoint_vmruntime.monitor import Monitor
 from branchpoint_vmruntime.process import QemuProcess
@@ -145,6 +146,9 @@ class Machine:
                 f"the machine could not be brought to rest: {error}",
                 hint="nothing was saved and it runs on; try again, or go back with %rollback",
             ) from error
+        except BaseException:
+            await self._undo_freeze()
+            raise
         return Frozen(phases_ms=reply["phases_ms"])
 
     async def _wait_received(self, count: int, timeout_s: float) -> None:

@@ -35,14 +35,14 @@ def test_what_the_host_sends_arrives_however_it_is_chopped(
     ends: Ends, messages: list[list[bytes]], step: int
 ) -> None:
     port, host = ends
-    port.renew(2)
+    before = port.received
     stream = b"".join(frame(2, *message) for message in messages)
     arrived: list[list[bytes]] = []
     for start in range(0, len(stream), step):
         host.sendall(stream[start : start + step])
         arrived += [unpack_parts(each.body) for each in port.read()]
     assert arrived == messages
-    assert port.received == len(messages)
+    assert port.received - before == len(messages)
 
 
 def test_a_message_larger_than_the_host_takes_is_sent_piece_by_piece(ends: Ends) -> None:
@@ -80,3 +80,22 @@ def test_an_absent_host_is_noticed_and_so_is_an_empty_port(ends: Ends) -> None:
     host.close()
     assert port.read() == []
     assert port.absent
+
+
+def test_a_renewed_port_counts_from_zero(ends: Ends) -> None:
+    port, host = ends
+    host.sendall(frame(2, b"shell", b"x"))
+    port.read()
+    port.renew(3)
+    assert (port.received, port.sent) == (0, 0)
+
+
+def test_a_port_renewed_under_its_own_generation_counts_on_and_loses_nothing(ends: Ends) -> None:
+    port, host = ends
+    first, second = frame(2, b"shell", b"x"), frame(2, b"shell", b"y")
+    host.sendall(first + second[:10])
+    port.read()
+    port.renew(2)
+    host.sendall(second[10:])
+    assert [unpack_parts(each.body) for each in port.read()] == [[b"shell", b"y"]]
+    assert port.received == 2
