@@ -93,6 +93,10 @@ class Guestd:
             answer = self._handlers.get(str(message.get("op")), _unknown)(message)
         except (CommandError, FreezeTimeoutError, OSError, TimeoutError) as error:
             answer = {"error": str(error)}
+        except Exception as error:
+            # Of an order gone wrong in a way not foreseen the machine must not die, as it does when
+            # its first process ends.
+            answer = {"error": f"{type(error).__name__}: {error}"}
         if answer is not None:
             self._port.send({"op": "reply", "id": message.get("id"), **answer})
 

@@ -56,7 +56,8 @@ class LineSocket:
         if b"\n" not in self._buffer:
             return []
         *lines, self._buffer = self._buffer.split(b"\n")
-        return [(word, rest) for word, _, rest in (line.decode().partition(" ") for line in lines)]
+        texts = (line.decode(errors="replace") for line in lines)
+        return [(word, rest) for word, _, rest in (text.partition(" ") for text in texts)]
 
     def ask_line(self, line: str, answer: str, timeout_s: float) -> str | None:
         """Send, and wait for the line that starts with that word; None if it does not come.
@@ -101,7 +102,7 @@ class KernelProcess:
         self.hook: Hook | None = None
         with Path("/dev/console").open("wb") as console:
             self.kernel = subprocess.Popen(
-                [part.format(connection_file=CONNECTION) for part in argv],
+                [part.replace("{connection_file}", str(CONNECTION)) for part in argv],
                 cwd="/root",
                 env=user_environment()
                 | environment
