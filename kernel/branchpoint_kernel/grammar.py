@@ -1,6 +1,5 @@
 """From the text of one magic to a command; every refusal says what to type instead. Pure."""
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +21,9 @@ from branchpoint_kernel.commands import (
 )
 from branchpoint_kernel.manual import MAGICS, Magic, Takes
 from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.lineage.naming import check_branch_name
 
 ALL = "all"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +85,11 @@ def without_comment(line: str) -> str:
 
 
 def check_name(magic: Magic, name: str) -> str:
-    """The name, if a branch may bear it."""
-    if not _NAME.fullmatch(name):
-        raise refusal(
-            magic,
-            f"{name!r} cannot name a branch: use letters, digits, dots, dashes and underscores, "
-            "63 at most, beginning with a letter or digit",
-        )
-    if name == ALL:
-        raise refusal(magic, f"{ALL!r} cannot name a branch: %%branch {ALL} means all of them")
-    return name
+    """The name as it is kept, if a branch may bear it."""
+    try:
+        return check_branch_name(name)
+    except UsageError as error:
+        raise refusal(magic, str(error)) from None
 
 
 def _split(magic: Magic, line: str) -> list[str]:

@@ -101,6 +101,12 @@ def test_letters_and_digits_of_any_alphabet_are_fine(text: str) -> None:
     assert check_label(kept) == kept
 
 
+def test_letters_with_marks_are_fine_and_a_name_set_aside_cannot_be_asked_for() -> None:
+    assert check_branch_name("हिन्दी") == "हिन्दी"
+    with pytest.raises(UsageError, match="'~'"):
+        check_branch_name("ridge~1")
+
+
 def test_two_spellings_of_one_letter_are_one_name() -> None:
     assert check_label("Sa\u0308uberung") == check_label("S\u00e4uberung")
 

@@ -13,7 +13,7 @@ MIN_PREFIX_LENGTH = 4
 RESERVED_BRANCH_NAMES = frozenset({"all"})
 _SHOWN_NAMES = 12
 _ASIDE = re.compile(r"~[1-9][0-9]*$")
-_FORBIDDEN = re.compile(r"[\s,'\"\\]")
+_MARKS_ALLOWED = "._-"
 
 
 def check_label(text: str) -> str:
@@ -117,8 +117,9 @@ def _checked(kind: str, text: str) -> str:
         raise UsageError(f"{kind} cannot be empty")
     if name.startswith("-"):
         raise UsageError(f"{kind} cannot begin with '-': {name!r} looks like an option")
-    if (bad := _FORBIDDEN.search(name)) or not name.isprintable():
-        what = repr(bad[0]) if bad else "a character that cannot be shown"
+    if bad := next((c for c in name if not _allowed(c)), ""):
+        shown = bad.isprintable() or bad.isspace()
+        what = repr(bad) if shown else "a character that cannot be shown"
         raise UsageError(
             f"{kind} cannot contain {what}: {name!r}",
             hint="letters of any alphabet, digits, '-', '_' and '.' are fine",
@@ -126,6 +127,11 @@ def _checked(kind: str, text: str) -> str:
     if len(name) > MAX_NAME_LENGTH:
         raise UsageError(f"{kind} has at most {MAX_NAME_LENGTH} characters, not {len(name)}")
     return name
+
+
+def _allowed(character: str) -> bool:
+    """Whether a name may have it: a letter, a mark on a letter, a number, or one of `._-`."""
+    return unicodedata.category(character)[0] in "LMN" or character in _MARKS_ALLOWED
 
 
 def _requested_names(
