@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from branchpoint_vmruntime.checkpoint import new_checkpoint_id, storage_error
 from branchpoint_vmruntime.errors import MachineStartError
+from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import BranchName, Checkpoint, CheckpointCost, CheckpointKind
 from branchpoint_vmruntime.machine import Machine, launch
@@ -16,13 +16,11 @@ from branchpoint_vmruntime.restore import fresh_overlay
 from branchpoint_vmruntime.spec import (
     Boot,
     Disks,
-    Emulator,
     GuestMemory,
-    MachineSize,
     MachineSpec,
     Port,
 )
-from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
+from branchpoint_vmruntime.store import Layer, LayerStore
 
 BOOT_TIMEOUT_S = 120.0
 KERNEL_TIMEOUT_S = 120.0
@@ -31,7 +29,6 @@ BASE_LABEL = "base"
 # What a person does first, done once before everyone's first time: output, a traceback, completion,
 # inspection.
 _WARM_UP = """
-
 _shell = get_ipython()
 print("warm", flush=True)
 _shell.display_formatter.format({"a": 1})
@@ -41,26 +38,7 @@ del _shell
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaseOrder:
-    """What to boot.
-
-    `kernel_argv` is the Jupyter kernel's command with `{connection_file}` in it.
-    """
-
-    emulator: Emulator
-    size: MachineSize
-    kernel: Path
-    initramfs: Path
-    root: Path
-    disk_template: Path
-    overlay_template: Path
-    kernel_argv: tuple[str, ...]
-    facts: MachineFacts
-    key: str
-
-
-async def make_base(store: LayerStore, order: BaseOrder, work: Path) -> Checkpoint:
+async def make_base(store: LayerStore, foundation: Foundation, work: Path) -> Checkpoint:
     """Boot, warm up, save.
 
     The machine that writes the image ends with that: running on, it would spoil it.
@@ -69,9 +47,9 @@ async def make_base(store: LayerStore, order: BaseOrder, work: Path) -> Checkpoi
     staged = store.stage(checkpoint)
     started = time.monotonic()
     try:
-        phases, nonce = await _boot_and_save(staged, order, work)
+        phases, nonce = await _boot_and_save(staged, foundation, work)
         dug = await asyncio.to_thread(dig_holes, staged.memory)
-        staged.write_facts(order.facts, nonce)
+        staged.write_facts(foundation.facts, nonce)
         layer = await asyncio.to_thread(store.publish, staged, checkpoint)
     except BaseException as error:
         store.discard(staged)
@@ -87,7 +65,7 @@ async def make_base(store: LayerStore, order: BaseOrder, work: Path) -> Checkpoi
         kind=CheckpointKind.BASE,
         branch=BranchName("main"),
         created_at=datetime.now(UTC),
-        key=order.key,
+        key=foundation.base_key,
         cost=CheckpointCost(
             total_ms=round(1000 * (time.monotonic() - started), 3),
             memory_bytes=bytes_on_disk(layer.memory),
@@ -99,17 +77,21 @@ async def make_base(store: LayerStore, order: BaseOrder, work: Path) -> Checkpoi
 
 
 async def _boot_and_save(
-    staged: Layer, order: BaseOrder, work: Path
+    staged: Layer, foundation: Foundation, work: Path
 ) -> tuple[dict[str, float], str]:
-    overlay = fresh_overlay(work, order.overlay_template)
+    overlay = fresh_overlay(work, foundation.overlay_template)
 
     def spec(monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:
         return MachineSpec(
-            emulator=order.emulator,
-            size=order.size,
+            emulator=foundation.emulator,
+            size=foundation.size,
             memory=GuestMemory(path=staged.memory, shared=True),
-            disks=Disks(root=order.root, layers=(order.disk_template,), overlay=overlay),
-            start=Boot(kernel=order.kernel, initramfs=order.initramfs, tsc_khz=order.facts.tsc_khz),
+            disks=Disks(root=foundation.root, layers=(foundation.disk_template,), overlay=overlay),
+            start=Boot(
+                kernel=foundation.kernel,
+                initramfs=foundation.initramfs,
+                tsc_khz=foundation.facts.tsc_khz,
+            ),
             ports=ports,
             monitor_fd=monitor_fd,
             console=work / "console.log",
@@ -121,7 +103,7 @@ async def _boot_and_save(
         try:
             await machine.wait_booted(timeout_s=BOOT_TIMEOUT_S)
             booted = time.monotonic()
-            await machine.start_kernel(order.kernel_argv, {}, timeout_s=KERNEL_TIMEOUT_S)
+            await machine.start_kernel(foundation.kernel_argv, {}, timeout_s=KERNEL_TIMEOUT_S)
             nonce = await _warm_up(machine)
         except Exception as error:
             raise MachineStartError(

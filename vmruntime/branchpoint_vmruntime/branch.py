@@ -69,12 +69,16 @@ class OwnedBranch:
     @property
     def machine(self) -> Machine:
         """Its machine, which must be there."""
+        return self.require_live().machine
+
+    def require_live(self) -> Live:
+        """Its machine with all that belongs to it, which must be there."""
         if self._live is None:
             raise UsageError(
                 f"branch {self.name!r} is {self.state} and has no machine",
                 hint=f"`%switch {self.name}` wakes it from its last checkpoint",
             )
-        return self._live.machine
+        return self._live
 
     @property
     def kernel(self) -> KernelLink:

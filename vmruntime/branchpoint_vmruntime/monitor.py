@@ -28,7 +28,9 @@ class Monitor:
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 await client.connect(sock)
-        except (QMPError, OSError, EOFError, TimeoutError) as error:
+        except (QMPError, OSError, EOFError, TimeoutError, AssertionError) as error:
+            # qemu.qmp 0.0.6 asserts its own state where QEMU ends while it is being greeted.
+            await cls(client).close()
             raise MachineError(f"QEMU's monitor did not answer: {error}") from error
         return cls(client)
 

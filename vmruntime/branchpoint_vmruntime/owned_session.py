@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from branchpoint_vmruntime.branch import Live, OwnedBranch
-from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import (
@@ -22,11 +21,11 @@ from branchpoint_vmruntime.lineage import (
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label
 from branchpoint_vmruntime.register import MAIN, Register
 from branchpoint_vmruntime.restore import SavedMachine
+from branchpoint_vmruntime.saving import Saving
 from branchpoint_vmruntime.session import ForkFailure, ForkReport, KeepReport, RollbackReport
 from branchpoint_vmruntime.workshop import Workshop
 
 MAX_FORKS = 64
-SIGN_OF_LIFE_S = 10.0
 
 
 class OwnedSession:
@@ -40,6 +39,7 @@ class OwnedSession:
     ) -> None:
         self._register = register
         self._workshop = workshop
+        self._saving = Saving(register, workshop)
         self._background = background
         self._wanted_next: Checkpoint | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -79,7 +79,7 @@ class OwnedSession:
         """Save the current branch; it runs on."""
         async with self._busy:
             chosen = check_label(label) if label else self._register.next_label("checkpoint")
-            saved = await self._save(self.current, chosen, CheckpointKind.USER, note=note)
+            saved = await self._saving.save(self.current, chosen, CheckpointKind.USER, note=note)
             await self._stand_by_for(saved)
             return saved
 
@@ -142,11 +142,11 @@ class OwnedSession:
             pending, note = None, "not taken: --no-safety"
             try:
                 if safety:
-                    pending, note = await self._draft_safety(branch)
+                    pending, note = await self._saving.draft_safety(branch)
                 live = await waking
             except BaseException:
                 await _abandon(waking)
-                await self._let_run_on(branch, pending)
+                await self._saving.let_run_on(branch, pending)
                 raise
             awake_ms = _since(began)
             left = branch.live
@@ -155,7 +155,7 @@ class OwnedSession:
             branch.become(record, live)
             saved = None
             if pending is not None and left is not None:
-                saved, note = await self._publish_safety(pending, left)
+                saved, note = await self._saving.publish_safety(pending, left)
             if left is not None:
                 await left.end()
             total_ms = _since(began)
@@ -182,7 +182,12 @@ class OwnedSession:
             began = time.monotonic()
             kept = await self._switch(name)
             others = [b for b in self.branches() if b is not kept and b.live is not None]
-            await asyncio.gather(*(self._park(branch) for branch in others))
+            outcomes = await asyncio.gather(
+                *(self._park(branch) for branch in others), return_exceptions=True
+            )
+            if failures := [outcome for outcome in outcomes if outcome is not None]:
+                # Those that could not be saved live on: nothing is ended that was not kept.
+                raise failures[0]
             total_ms = _since(began)
             self._register.note("keep", kept.name, None, total_ms, {})
             return KeepReport(branch=kept, parked=tuple(others), total_ms=total_ms)
@@ -225,38 +230,8 @@ class OwnedSession:
             if branch.live is not None:
                 await self._retire(branch, BranchState.LOST)
 
-    async def _save(
-        self, branch: OwnedBranch, label: str, kind: CheckpointKind, *, note: str = ""
-    ) -> Checkpoint:
-        live = _usable(branch)
-        pending = await self._workshop.draft(
-            live, self._order(branch, label, kind, note), resume=True
-        )
-        saved = await self._workshop.publish(pending, live, self._register.tree())
-        self._record_checkpoint(saved, advance=branch)
-        return saved
-
-    def _record_checkpoint(self, saved: Checkpoint, *, advance: OwnedBranch | None) -> None:
-        try:
-            self._register.add_checkpoint(saved, advance=advance)
-        except BaseException:
-            self._workshop.discard(saved)
-            raise
-
-    def _order(
-        self, branch: OwnedBranch, label: str, kind: CheckpointKind, note: str = ""
-    ) -> CheckpointOrder:
-        return CheckpointOrder(
-            session=self.record.id,
-            parent=branch.record.head,
-            label=label,
-            note=note,
-            kind=kind,
-            branch=branch.name,
-        )
-
     async def _fork_point(self) -> Checkpoint:
-        return await self._save(
+        return await self._saving.save(
             self.current, self._register.next_label("fork"), CheckpointKind.FORK_POINT
         )
 
@@ -288,34 +263,6 @@ class OwnedSession:
         identity = Identity.new(session=self.record.id, branch=name, index=index)
         return await self._workshop.wake(self._register.tree(), checkpoint, identity, reseed=reseed)
 
-    async def _draft_safety(self, branch: OwnedBranch) -> tuple[Draft | None, str]:
-        if not branch.usable() or branch.live is None:
-            return None, f"not taken: {branch.why_unusable() or 'there was no machine'}"
-        order = self._order(
-            branch, self._register.next_label("before-rollback"), CheckpointKind.SAFETY
-        )
-        try:
-            # A machine that is as good as dead would hold up the way back by all of a checkpoint's
-            # patience.
-            await branch.ping(timeout_s=SIGN_OF_LIFE_S)
-            return await self._workshop.draft(branch.live, order, resume=False), ""
-        except BranchpointError as error:
-            return None, f"not taken: {error}"
-
-    async def _publish_safety(self, pending: Draft, left: Live) -> tuple[Checkpoint | None, str]:
-        try:
-            saved = await self._workshop.publish(pending, left, self._register.tree())
-            self._record_checkpoint(saved, advance=None)
-        except BranchpointError as error:
-            return None, f"not kept: {error}"
-        return saved, ""
-
-    async def _let_run_on(self, branch: OwnedBranch, pending: Draft | None) -> None:
-        if pending is None or branch.live is None:
-            return
-        self._workshop.abandon(pending)
-        await branch.live.machine.run_on()
-
     async def _switch(self, name: str) -> OwnedBranch:
         branch = self.branch(name)
         if branch.state is BranchState.DROPPED:
@@ -342,7 +289,7 @@ class OwnedSession:
         if not branch.usable():
             await self._retire(branch, BranchState.LOST)
             return
-        await self._save(
+        await self._saving.save(
             branch, self._register.next_label(f"parked-{branch.name}"), CheckpointKind.PARKED
         )
         await self._retire(branch, BranchState.PARKED)
@@ -385,18 +332,6 @@ async def open_session(register: Register, workshop: Workshop) -> AsyncGenerator
             yield session
         finally:
             await session.close()
-
-
-def _usable(branch: OwnedBranch) -> Live:
-    failure = branch.why_unusable()
-    if failure is not None:
-        raise UsageError(
-            f"branch {branch.name!r} cannot be saved: {failure}",
-            hint="go back with `%rollback`, or `%switch` to another branch",
-        )
-    _ = branch.machine
-    assert branch.live is not None
-    return branch.live
 
 
 async def _abandon(waking: "asyncio.Task[Live]") -> None:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
-from branchpoint_vmruntime.base import BaseOrder, make_base
+from branchpoint_vmruntime.base import make_base
 from branchpoint_vmruntime.errors import (
     DamagedError,
     HostError,
@@ -198,19 +198,8 @@ class Runtime:
             found = self.journal.base(foundation.base_key)
             if found is not None and _loadable(store, found, foundation):
                 return found
-            order = BaseOrder(
-                emulator=foundation.emulator,
-                size=foundation.size,
-                kernel=foundation.kernel,
-                initramfs=foundation.initramfs,
-                root=foundation.root,
-                disk_template=foundation.disk_template,
-                overlay_template=foundation.overlay_template,
-                kernel_argv=foundation.kernel_argv,
-                facts=foundation.facts,
-                key=foundation.base_key,
-            )
-            made = await make_base(store, order, self.home.live / f"boot-{secrets.token_hex(4)}")
+            work = self.home.live / f"boot-{secrets.token_hex(4)}"
+            made = await make_base(store, foundation, work)
             self.journal.add_checkpoint(made, advance=None)
             return made
 

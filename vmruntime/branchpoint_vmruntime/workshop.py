@@ -3,6 +3,7 @@
 Knows no branches. One machine stands by for the checkpoint that is most likely wanted next.
 """
 
+import asyncio
 import contextlib
 import secrets
 from contextlib import AsyncExitStack
@@ -34,6 +35,8 @@ from branchpoint_vmruntime.restore import (
     wake_standing,
 )
 from branchpoint_vmruntime.store import Layer, LayerStore
+
+STAND_BY_AFTER_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ class Workshop:
         with contextlib.suppress(BranchpointError, OSError):
             async with AsyncExitStack() as stack:
                 saved = await self._lease(stack, tree, checkpoint)
+                # One checkpoint right after another would start a machine for each in vain.
+                await asyncio.sleep(STAND_BY_AFTER_S)
                 machine = await stack.enter_async_context(standing_by(saved, self._new_folder()))
                 if self._standing is None:
                     self._standing = _Standing(

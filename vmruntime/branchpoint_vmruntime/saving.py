@@ -1,0 +1,88 @@
+"""Saves branches: capture, publish and record as one, and the safety checkpoint of a rollback."""
+
+from branchpoint_vmruntime.branch import Live, OwnedBranch
+from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
+from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.workshop import Workshop
+
+SAFETY_LABEL = "before-rollback"
+# A machine that is as good as dead would hold up the way back by all of a checkpoint's patience.
+SIGN_OF_LIFE_S = 10.0
+
+
+class Saving:
+    """Joins the workshop, which makes checkpoints, and the register, which knows of them."""
+
+    def __init__(self, register: Register, workshop: Workshop) -> None:
+        self._register = register
+        self._workshop = workshop
+
+    async def save(
+        self, branch: OwnedBranch, label: str, kind: CheckpointKind, *, note: str = ""
+    ) -> Checkpoint:
+        """Save a branch and make that its newest checkpoint; its machine runs on."""
+        live = _usable(branch)
+        order = self._order(branch, label, kind, note)
+        pending = await self._workshop.draft(live, order, resume=True)
+        saved = await self._workshop.publish(pending, live, self._register.tree())
+        self._record(saved, advance=branch)
+        return saved
+
+    async def draft_safety(self, branch: OwnedBranch) -> tuple[Draft | None, str]:
+        """Capture what a rollback is about to leave, and leave it stopped; or say why not."""
+        if not branch.usable() or branch.live is None:
+            return None, f"not taken: {branch.why_unusable() or 'there was no machine'}"
+        label = self._register.next_label(SAFETY_LABEL)
+        order = self._order(branch, label, CheckpointKind.SAFETY)
+        try:
+            await branch.ping(timeout_s=SIGN_OF_LIFE_S)
+            return await self._workshop.draft(branch.live, order, resume=False), ""
+        except BranchpointError as error:
+            return None, f"not taken: {error}"
+
+    async def publish_safety(self, pending: Draft, left: Live) -> tuple[Checkpoint | None, str]:
+        """Make what was captured a checkpoint that no branch stands on; or say why not."""
+        try:
+            saved = await self._workshop.publish(pending, left, self._register.tree())
+            self._record(saved, advance=None)
+        except BranchpointError as error:
+            return None, f"not kept: {error}"
+        return saved, ""
+
+    async def let_run_on(self, branch: OwnedBranch, pending: Draft | None) -> None:
+        """Take a capture back: the rollback it was for did not come to pass."""
+        if pending is None or branch.live is None:
+            return
+        self._workshop.abandon(pending)
+        await branch.live.machine.run_on()
+
+    def _record(self, saved: Checkpoint, *, advance: OwnedBranch | None) -> None:
+        try:
+            self._register.add_checkpoint(saved, advance=advance)
+        except BaseException:
+            self._workshop.discard(saved)
+            raise
+
+    def _order(
+        self, branch: OwnedBranch, label: str, kind: CheckpointKind, note: str = ""
+    ) -> CheckpointOrder:
+        return CheckpointOrder(
+            session=self._register.record.id,
+            parent=branch.record.head,
+            label=label,
+            note=note,
+            kind=kind,
+            branch=branch.name,
+        )
+
+
+def _usable(branch: OwnedBranch) -> Live:
+    failure = branch.why_unusable()
+    if failure is not None:
+        raise UsageError(
+            f"branch {branch.name!r} cannot be saved: {failure}",
+            hint="go back with `%rollback`, or `%switch` to another branch",
+        )
+    return branch.require_live()
