@@ -3,7 +3,7 @@
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo test lint bench clean
+.PHONY: help venv setup demo test lint bench docs clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -28,6 +28,9 @@ lint: venv ## check style, types and who imports whom
 
 bench: setup ## measure what checkpoints, forks and rollbacks cost
 	@$(BIN)/branchpoint bench
+
+docs: venv ## build the documentation into docs/_build
+	@$(BIN)/sphinx-build -W -q docs docs/_build
 
 clean: ## remove what was made in this checkout; machines and images in BRANCHPOINT_HOME stay
 	rm -rf .venv build dist demo-output bench-output docs/_build
