@@ -161,13 +161,13 @@ def _write_memory(pending: Draft, parent_image: Path) -> int:
         return write_layer(pending.staged.memory, size, runs)
 
 
-def storage_error(error: OSError) -> StorageError | CheckpointError:
-    """An error of the disk, in words."""
+def storage_error(error: OSError, *, doing: str = "written") -> StorageError | CheckpointError:
+    """An error of the disk while a checkpoint was being written or restored, in words."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(
             f"the disk is full: {error}", hint="free some space there; nothing was changed"
         )
     return CheckpointError(
-        f"the checkpoint could not be written: {os.strerror(error.errno or errno.EIO)}",
+        f"the checkpoint could not be {doing}: {os.strerror(error.errno or errno.EIO)}",
         hint="nothing of it was kept, and the machine runs on",
     )

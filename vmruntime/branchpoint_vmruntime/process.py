@@ -79,5 +79,8 @@ class QemuProcess:
         if status is None:
             return "still running"
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        if status == -signal.SIGBUS:
+            # On a tmpfs even reading a hole takes a page, and memory images have holes.
+            how += ", its memory image could not be read: is the disk full?"
         tail = self._log.read_bytes()[-_LOG_TAIL:].decode(errors="replace").strip()
         return f"QEMU {how}" + (f"; it said: {tail}" if tail else "")
