@@ -149,9 +149,7 @@ class FlatImagesMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-FlatImagesMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None
-)
+FlatImagesMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
 
 
 class TestAnyOrder(FlatImagesMachine.TestCase):

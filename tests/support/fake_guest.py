@@ -1,0 +1,137 @@
+"""A guest without a machine: guestd and the relay as the host hears them, over socket pairs."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from branchpoint_guest import wire
+
+Message = dict[str, Any]
+NONCE = "c0ffee"
+
+
+class FakeGuest:
+    """Answers what the host asks as `replies` says: None is silence, an `error` a refusal.
+
+    What is not in `replies` is done as guestd and the relay do it. While `listening` is not set
+    nothing is read from the kernel port.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.replies: dict[str, Message | None] = {}
+        self.asked: list[Message] = []
+        self.orders: list[list[str]] = []
+        self.times: asyncio.Queue[float] = asyncio.Queue()
+        self.inbox: asyncio.Queue[list[bytes]] = asyncio.Queue()
+        self.received = 0
+        self.sent = 0
+        self.listening = asyncio.Event()
+        self.listening.set()
+        self._arrived = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, control: socket.socket, kernel: socket.socket) -> None:
+        """Take up both ports."""
+        self._control_in, self._control = await asyncio.open_connection(sock=control)
+        self._kernel_in, self._kernel = await asyncio.open_connection(sock=kernel)
+        self._start(self._serve_control())
+        self._start(self._serve_kernel())
+
+    async def close(self) -> None:
+        """Let go of both ports."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._control.close()
+        self._kernel.close()
+
+    def say(self, message: Message, *, generation: int | None = None) -> None:
+        """A control message of the guest's own accord, or a late or stale one."""
+        number = self.generation if generation is None else generation
+        self._control.write(wire.encode_control(number, message))
+
+    def write_control(self, data: bytes) -> None:
+        """Raw bytes on the control port."""
+        self._control.write(data)
+
+    def write_kernel(self, data: bytes) -> None:
+        """Raw bytes on the kernel port."""
+        self._kernel.write(data)
+
+    def speak(self, parts: Sequence[bytes], *, generation: int | None = None) -> None:
+        """A message of the kernel's."""
+        number = self.generation if generation is None else generation
+        self._kernel.write(wire.encode(wire.Kind.MESSAGE, number, wire.pack_parts(parts)))
+        self.sent += 1
+
+    async def ask_time(self) -> float:
+        """The host's time."""
+        self._control.write(wire.encode(wire.Kind.CLOCK, self.generation, b""))
+        return await self.times.get()
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+
+    async def _serve_control(self) -> None:
+        frames = wire.FrameReader()
+        while data := await self._control_in.read(1 << 16):
+            for frame in frames.feed(data):
+                match frame.kind:
+                    case wire.CLOCK:
+                        self.times.put_nowait(wire.unpack_time(frame.body))
+                    case wire.WAKE:
+                        self._start(self._wake(wire.unpack_fields(frame.body)))
+                    case _:
+                        self._start(self._answer(wire.decode_control(frame)))
+
+    async def _answer(self, message: Message) -> None:
+        self.asked.append(message)
+        op = message["op"]
+        if op in self.replies:
+            fields = self.replies[op]
+        elif op == "freeze":
+            async with self._arrived:
+                await self._arrived.wait_for(lambda: self.received >= message["sent"])
+            fields = {"sent": self.sent, "phases_ms": {"freeze": 1.0}}
+        else:
+            fields = {}
+        if fields is not None:
+            self.say({"op": "reply", "id": message["id"], **fields})
+
+    async def _wake(self, order: list[str]) -> None:
+        number, generation, *fields = order
+        self.orders.append(fields)
+        if "wake" in self.replies:
+            return
+        self.generation = int(generation)
+        self.received = self.sent = 0
+        await self.ask_time()
+        answer = [number, NONCE, "random,numpy", "0", "8000", "20000", "50000"]
+        body = wire.pack_fields(answer)
+        self._control.write(wire.encode(wire.Kind.WAKE, self.generation, body))
+
+    async def _serve_kernel(self) -> None:
+        frames = wire.FrameReader()
+        while data := await self._kernel_in.read(1 << 20):
+            for frame in frames.feed(data):
+                if frame.generation == self.generation:
+                    self.received += 1
+                    self.inbox.put_nowait(wire.unpack_parts(frame.body))
+            async with self._arrived:
+                self._arrived.notify_all()
+            await self.listening.wait()
+
+
+@asynccontextmanager
+async def fake_guest(control: socket.socket, kernel: socket.socket) -> AsyncGenerator[FakeGuest]:
+    """A guest that serves its ends of the ports."""
+    guest = FakeGuest()
+    await guest.open(control, kernel)
+    try:
+        yield guest
+    finally:
+        await guest.close()
