@@ -157,7 +157,7 @@ def test_files_on_the_guests_disk_are_each_branchs_own(kernel: LiveKernel) -> No
     assert kernel.values("open('own').read()", ["a", "b"]) == {"a": "a", "b": "b"}
 
 
-@pytest.mark.parametrize("label", ["größer", "数据-已加载", "ready-✓"])
+@pytest.mark.parametrize("label", ["größer", "数据-已加载", "हिन्दी-१"])
 def test_labels_may_be_in_any_script(deep: LiveKernel, label: str) -> None:
     deep.run(f"x = 'then'\n%checkpoint {label} --note «naïve»\nx = 'later'")
     assert label in labels(deep)
