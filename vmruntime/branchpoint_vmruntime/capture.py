@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from branchpoint_vmruntime.memory.dirty import (
     total_size,
 )
 from branchpoint_vmruntime.monitor import Monitor
+from branchpoint_vmruntime.overlay import make_overlay
 from branchpoint_vmruntime.store import Layer
 
 FREEZE_TIMEOUT_S = 30.0
@@ -113,7 +113,7 @@ async def _prepare_overlay(machine: Machine, monitor: Monitor, template: Path) -
     """Open the overlay the machine will write to next, before anything has to wait for it."""
     node = f"overlay-{secrets.token_hex(4)}"
     fresh = _FreshOverlay(node, machine.folder / f"{node}.qcow2")
-    shutil.copyfile(template, fresh.path)
+    make_overlay(fresh.path, template)
     await monitor.add_node(disk_node(node, fresh.path, read_only=False, below=None))
     return fresh
 

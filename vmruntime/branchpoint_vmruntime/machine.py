@@ -5,6 +5,7 @@ The only file that puts process, monitor and links together.
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import shutil
 import socket
@@ -33,8 +34,12 @@ from branchpoint_vmruntime.process import QemuProcess
 from branchpoint_vmruntime.results import CommandResult, RunResult, describe_kernel_end
 from branchpoint_vmruntime.spec import MachineSpec, Port
 
+log = logging.getLogger(__name__)
+
 CONTROL_PORT = "control"
 KERNEL_PORT = "kernel"
+SPACE_TO_GO_ON_BYTES = 16 << 20
+SPACE_POLL_S = 0.5
 
 
 class Machine:
@@ -52,6 +57,7 @@ class Machine:
         self.top_node = overlay_node(spec.disks)
         self.unsaved_overlays: tuple[Path, ...] = ()
         self._monitor: asyncio.Task[Monitor] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._control: ControlLink | None = None
         self._kernel: KernelLink | None = None
         self._booted = asyncio.Event()
@@ -276,11 +282,26 @@ class Machine:
         self._control = await ControlLink.open(control, self._on_event, self.spec.console)
         self._kernel = await KernelLink.open(kernel, self.identity.incarnation)
         self._monitor = asyncio.create_task(Monitor.connect(monitor, name=self.folder.name))
+        self._watch = asyncio.create_task(self._go_on_once_there_is_space())
         self.process.on_end(self._on_process_end)
+
+    async def _go_on_once_there_is_space(self) -> None:
+        """QEMU stops a machine that finds the disk full, and repeats its writes when it goes on."""
+        with contextlib.suppress(MachineError):
+            monitor = await self.monitor()
+            while True:
+                await monitor.wait_stopped_for_space()
+                log.warning("the disk of %s is full: a machine waits for space", self.folder)
+                # No file system tells when it has space again.
+                while shutil.disk_usage(self.folder).free < SPACE_TO_GO_ON_BYTES:  # noqa: ASYNC110
+                    await asyncio.sleep(SPACE_POLL_S)
+                await monitor.retry_writes()
 
     async def close(self) -> None:
         """End it and its conversations. Called by `launch`."""
         await self.end()
+        if self._watch is not None:
+            self._watch.cancel()
         if self._monitor is not None:
             with contextlib.suppress(MachineError):
                 monitor = await self._monitor

@@ -5,7 +5,7 @@ import contextlib
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from qemu.qmp import EventListener, QMPClient, QMPError
 
@@ -20,6 +20,9 @@ class Monitor:
     def __init__(self, client: QMPClient) -> None:
         self._client = client
         self._last_stop: EventListener | None = None
+        self._held = False
+        self._disk_errors = EventListener("BLOCK_IO_ERROR")
+        client.register_listener(self._disk_errors)
 
     @classmethod
     async def connect(cls, sock: socket.socket, *, name: str) -> "Monitor":
@@ -38,12 +41,14 @@ class Monitor:
         """Stop the vCPUs; when this returns the guest's memory no longer changes."""
         if self._last_stop is not None:
             self._client.remove_listener(self._last_stop)
+        self._held = True
         self._last_stop = EventListener(("STOP", "RESUME"))
         self._client.register_listener(self._last_stop)
         await self._ask("stop")
 
     async def resume(self) -> None:
         """Let the vCPUs run."""
+        self._held = False
         await self._ask("cont")
 
     def stopped_ms(self) -> float:
@@ -101,6 +106,20 @@ class Monitor:
         """Wait until the machine runs: loaded, or let go on. Polls, as there is no event for it."""
         while await self.status() != "running":  # noqa: ASYNC110
             await asyncio.sleep(0.0003)
+
+    async def wait_stopped_for_space(self) -> None:
+        """Wait until QEMU has stopped the machine because its disk could not be written."""
+        while True:
+            event = await self._disk_errors.get()
+            data = cast("dict[str, Any]", event["data"])
+            if data.get("nospace") and data["action"] == "stop":
+                return
+
+    async def retry_writes(self) -> None:
+        """Let a machine go on that stopped because of its disk, unless we keep it stopped."""
+        self._disk_errors.clear()
+        if await self.status() == "io-error" and not self._held:
+            await self._ask("cont")
 
     async def close(self) -> None:
         """End the conversation; QEMU may be gone already."""

@@ -140,18 +140,18 @@ class OwnedSession:
             goal = self._resolve(target)
             waking = asyncio.create_task(self._wake(branch.name, branch.index, goal, reseed=False))
             pending, note = None, "not taken: --no-safety"
+            record = replace(branch.record, head=goal.id, state=BranchState.LIVE)
             try:
                 if safety:
                     pending, note = await self._saving.draft_safety(branch)
                 live = await waking
+                self._register.put(record)
             except BaseException:
                 await _abandon(waking)
                 await self._saving.let_run_on(branch, pending)
                 raise
             awake_ms = _since(began)
             left = branch.live
-            record = replace(branch.record, head=goal.id, state=BranchState.LIVE)
-            self._register.put(record)
             branch.become(record, live)
             saved = None
             if pending is not None and left is not None:
@@ -254,7 +254,8 @@ class OwnedSession:
                 for branch in made:
                     await self._end_machine(branch)
                 raise outcome
-        self._register.add(made)
+        async with _ended_unless_recorded([branch.require_live() for branch in made]):
+            self._register.add(made)
         return made, failures
 
     async def _wake(
@@ -279,7 +280,8 @@ class OwnedSession:
         head = self._register.tree().checkpoint(branch.record.head)
         live = await self._wake(branch.name, branch.index, head, reseed=False)
         record = replace(branch.record, state=BranchState.LIVE)
-        self._register.put(record)
+        async with _ended_unless_recorded([live]):
+            self._register.put(record)
         dead = branch.become(record, live)
         if dead is not None:
             await dead.end()
@@ -332,6 +334,17 @@ async def open_session(register: Register, workshop: Workshop) -> AsyncGenerator
             yield session
         finally:
             await session.close()
+
+
+@asynccontextmanager
+async def _ended_unless_recorded(machines: Sequence[Live]) -> AsyncGenerator[None]:
+    """A machine that could not be put on record, as on a full disk, would be nobody's."""
+    try:
+        yield
+    except BaseException:
+        for live in machines:
+            await live.end()
+        raise
 
 
 async def _abandon(waking: "asyncio.Task[Live]") -> None:

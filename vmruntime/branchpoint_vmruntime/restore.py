@@ -1,6 +1,5 @@
 """Start a machine from a checkpoint: map its memory, load its devices, wake it."""
 
-import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from branchpoint_vmruntime.errors import MachineStartError, WakeError
 from branchpoint_vmruntime.incarnation import Awake, Identity
 from branchpoint_vmruntime.machine import Machine, launch
+from branchpoint_vmruntime.overlay import make_overlay
 from branchpoint_vmruntime.session import WakeCost
 from branchpoint_vmruntime.spec import (
     Disks,
@@ -92,7 +92,7 @@ async def wake_standing(
 def fresh_overlay(folder: Path, template: Path) -> Path:
     """Make a machine's folder with an empty overlay in it, and give the overlay."""
     folder.mkdir(mode=0o700, parents=True)
-    return Path(shutil.copyfile(template, folder / "overlay.qcow2"))
+    return make_overlay(folder / "overlay.qcow2", template)
 
 
 def spec_maker(

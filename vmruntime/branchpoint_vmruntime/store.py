@@ -10,6 +10,7 @@ from pathlib import Path
 from branchpoint_vmruntime.errors import DamagedError, IncompatibleError
 from branchpoint_vmruntime.lineage import CheckpointId
 from branchpoint_vmruntime.memory.flat import sync_file
+from branchpoint_vmruntime.overlay import give_back_reserve
 
 MEMORY = "memory"
 DEVICES = "devices"
@@ -133,6 +134,7 @@ class LayerStore:
     def publish(self, staged: Layer, checkpoint: CheckpointId) -> Layer:
         """Put a finished folder in place: after this it is there whole, before it is not there."""
         for file in staged.folder.iterdir():
+            give_back_reserve(file)
             sync_file(file)
         place = self._folder / checkpoint
         staged.folder.rename(place)

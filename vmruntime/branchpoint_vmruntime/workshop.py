@@ -135,9 +135,18 @@ class Workshop:
         return await draft(self._layers, live.machine, template, order, resume=resume)
 
     async def publish(self, pending: Draft, live: Live, tree: Tree) -> Checkpoint:
-        """Write what differs from the parent, and put the checkpoint in place."""
+        """Write what differs from the parent, and put the checkpoint in place.
+
+        Nothing is left of one that cannot be.
+        """
         parent = tree.checkpoint(pending.order.parent)
-        image = await self._flats.lease(self._memory_chain(tree, parent))
+        try:
+            image = await self._flats.lease(self._memory_chain(tree, parent))
+        except BaseException as error:
+            self.abandon(pending)
+            if isinstance(error, OSError):
+                raise storage_error(error) from error
+            raise
         try:
             facts = self._foundation.facts
             return await publish(
