@@ -24,7 +24,7 @@ def lend_images(lender: Home, borrower: Home) -> None:
 
 
 def lend_base(lender: Home, borrower: Home) -> None:
-    """Give a home another's base checkpoints, files and records; nothing, if there are none."""
+    """Give a home another's newest base checkpoint, files and record; nothing, if it has none."""
     borrower.ensure()
     kept = borrower.layers / "base"
     kept.mkdir(mode=0o700, exist_ok=True)
@@ -33,8 +33,11 @@ def lend_base(lender: Home, borrower: Home) -> None:
         Journal.read(lender.database) as theirs,
         Journal.open(borrower.database) as ours,
     ):
-        for folder in (lender.layers / "base").iterdir():
-            if record := theirs.checkpoint(CheckpointId(folder.name)):
-                # cp, because Python's copy would fill the holes: a gigabyte instead of a quarter.
-                subprocess.run(["cp", "-r", "--sparse=always", folder, kept], check=True)
-                ours.add_checkpoint(record, advance=None)
+        names = [CheckpointId(folder.name) for folder in (lender.layers / "base").iterdir()]
+        bases = [record for name in names if (record := theirs.checkpoint(name))]
+        if bases:
+            newest = max(bases, key=lambda base: base.created_at)
+            # cp, because Python's copy would fill the holes: a gigabyte instead of a quarter.
+            folder = lender.layers / "base" / newest.id
+            subprocess.run(["cp", "-r", "--sparse=always", folder, kept], check=True)
+            ours.add_checkpoint(newest, advance=None)
