@@ -102,6 +102,7 @@ class OwnedSession:
             )
         async with self._busy:
             began = time.monotonic()
+            self._workshop.require_memory(count)
             taken = self._register.taken_names()
             new = branch_names(count, names, taken, parent=self.current.name)
             origin = self._resolve(start) if start is not None else await self._fork_point()

@@ -9,6 +9,9 @@ from pathlib import Path
 
 _LOG_TAIL = 2000
 
+# Linux sends no signal for a parent that had died before it was asked to.
+_START_UNLESS_ORPHANED = '[ "$PPID" = "$0" ] && exec "$@"'
+
 
 class QemuProcess:
     """A running QEMU. Made by `start`; `end` is safe to call at any time, more than once."""
@@ -29,7 +32,11 @@ class QemuProcess:
         """
         with log.open("ab") as output:
             popen = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+                [
+                    *("setpriv", "--pdeathsig", "KILL", "--"),
+                    *("sh", "-c", _START_UNLESS_ORPHANED, str(os.getpid())),
+                    *argv,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -1,6 +1,7 @@
 """The runtime: what this host offers, brought together; sessions are opened from it."""
 
 import asyncio
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -84,6 +85,9 @@ class Runtime:
         tools = await asyncio.to_thread(ensure_tools, place, shown)
         await asyncio.to_thread(ensure_image, place, Recipe.default(), tools, shown)
         async with cls(place) as runtime:
+            shown.step("accelerator")
+            accelerator = await runtime.accelerator()
+            shown.done(f"{accelerator.name}: {accelerator.reason}")
             shown.step("base checkpoint: one cold boot")
             base = await runtime.base(Manifest())
             shown.done(f"{base.id}, {base.cost.memory_bytes >> 20} MB")
@@ -93,6 +97,7 @@ class Runtime:
         self.home.ensure()
         self._tools = await asyncio.to_thread(find_tools, self.home)
         self._journal = self._stack.enter_context(Journal.open(self.home.database))
+        await asyncio.to_thread(self.sweep)
         return self
 
     async def __aexit__(
@@ -102,6 +107,22 @@ class Runtime:
         traceback: TracebackType | None,
     ) -> None:
         await self._stack.aclose()
+
+    def sweep(self) -> list[Path]:
+        """Remove what sessions whose owner has ended left behind; what was removed.
+
+        Overlays of their machines, and flat images, which are made again when needed. Checkpoints
+        stay.
+        """
+        removed: list[Path] = []
+        for place in (self.home.live, self.home.flat):
+            for folder in place.iterdir():
+                layers = self.home.layers / folder.name
+                with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                    with _locked(layers, wait=False):
+                        shutil.rmtree(folder, ignore_errors=True)
+                    removed.append(folder)
+        return removed
 
     @property
     def journal(self) -> Journal:
@@ -187,7 +208,8 @@ class Runtime:
                 async with open_session(register, workshop) as session:
                     yield session
             finally:
-                shutil.rmtree(live, ignore_errors=True)
+                for folder in (live, self.home.flat / record.id):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _bases(self) -> LayerStore:
         return LayerStore(self.home.layers / "base")
@@ -210,12 +232,13 @@ class Runtime:
             record = self.journal.session_by_key(name) or self._new_session(name)
             folder = self.home.layers / record.id
             folder.mkdir(mode=0o700, exist_ok=True)
-            try:
-                with _locked(folder, wait=False):
-                    yield record
-                    return
-            except BlockingIOError:
-                continue
+            with contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(_locked(folder, wait=False))
+                except BlockingIOError:
+                    continue
+                yield record
+                return
         raise SessionBusyError(f"too many kernels are open on {key!r}", hint="close some of them")
 
     def _new_session(self, key: str) -> SessionRecord:

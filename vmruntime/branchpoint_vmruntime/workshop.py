@@ -19,8 +19,9 @@ from branchpoint_vmruntime.checkpoint import (
     require_space,
     storage_error,
 )
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.foundation import Foundation
+from branchpoint_vmruntime.host import memory
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
 from branchpoint_vmruntime.lineage.tree import Tree
@@ -37,6 +38,8 @@ from branchpoint_vmruntime.restore import (
 from branchpoint_vmruntime.store import Layer, LayerStore
 
 STAND_BY_AFTER_S = 0.3
+# What a fork that has answered a first cell was measured to have for itself, and some more.
+MACHINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,17 @@ class Workshop:
                         saved=saved,
                         stack=stack.pop_all(),
                     )
+
+    def require_memory(self, count: int) -> None:
+        """UsageError if the host has not the memory left for so many machines more."""
+        available = memory().available_bytes
+        needed = count * MACHINE_BYTES
+        if needed > available:
+            raise UsageError(
+                f"{count} machines take about {needed >> 20} MB, and this host has "
+                f"{available >> 20} MB of memory available",
+                hint=f"at most {available // MACHINE_BYTES} fit; `%drop` what you are done with",
+            )
 
     async def wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
