@@ -31,6 +31,7 @@ class FakeGuest:
         self.listening = asyncio.Event()
         self.listening.set()
         self._arrived = asyncio.Condition()
+        self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, control: socket.socket, kernel: socket.socket) -> None:
@@ -67,6 +68,15 @@ class FakeGuest:
         self._kernel.write(wire.encode(wire.Kind.MESSAGE, number, wire.pack_parts(parts)))
         self.sent += 1
 
+    async def wait_asked(self, op: str) -> None:
+        """Until the host has asked that."""
+        while op not in [
+            *(message["op"] for message in self.asked),
+            *("wake" for _ in self.orders),
+        ]:
+            self._news.clear()
+            await self._news.wait()
+
     async def ask_time(self) -> float:
         """The host's time."""
         self._control.write(wire.encode(wire.Kind.CLOCK, self.generation, b""))
@@ -90,6 +100,7 @@ class FakeGuest:
 
     async def _answer(self, message: Message) -> None:
         self.asked.append(message)
+        self._news.set()
         op = message["op"]
         if op in self.replies:
             fields = self.replies[op]
@@ -105,6 +116,7 @@ class FakeGuest:
     async def _wake(self, order: list[str]) -> None:
         number, generation, *fields = order
         self.orders.append(fields)
+        self._news.set()
         if "wake" in self.replies:
             return
         self.generation = int(generation)
