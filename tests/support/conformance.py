@@ -12,7 +12,7 @@ from jupyter_kernel_test import IopubWelcomeTests, KernelTests  # pyright: ignor
 class Python:
     """What jupyter_kernel_test wants to know of a Python kernel."""
 
-    kernel_name = sys.argv[1]
+    kernel_name = ""
     language_name = "python"
     file_extension = ".py"
     code_hello_world = "print('hello, world')"
@@ -45,8 +45,10 @@ class Welcome(Python, IopubWelcomeTests):
     """The tests of the welcome on iopub."""
 
 
-def verdicts() -> dict[str, str]:
+def verdicts(kernel_name: str) -> dict[str, str]:
     """Passed, failed or skipped, by test; a failed subtest fails its test under its own name."""
+    # The suite starts its kernels before there is an instance to tell.
+    Python.kernel_name = kernel_name
     loader = unittest.defaultTestLoader
     found: dict[str, str] = {}
     for case in (Conformance, Welcome):
@@ -63,4 +65,4 @@ def _name(test: unittest.TestCase) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(verdicts()))  # noqa: T201
+    print(json.dumps(verdicts(sys.argv[1])))  # noqa: T201
