@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -103,7 +102,12 @@ class Layer:
 
         A kernel that answers with another is not the one that was saved.
         """
-        return (self.folder / NONCE).read_text()
+        try:
+            return (self.folder / NONCE).read_text()
+        except (OSError, ValueError) as error:
+            raise DamagedError(
+                f"the checkpoint in {self.folder} cannot be read: {error}"
+            ) from error
 
     def write_facts(self, facts: MachineFacts, nonce: str) -> None:
         """Note what it was saved by, and what its kernel answers when asked who it is."""
@@ -136,13 +140,14 @@ class LayerStore:
         for file in staged.folder.iterdir():
             give_back_reserve(file)
             sync_file(file)
+        sync_file(staged.folder)
         place = self._folder / checkpoint
         staged.folder.rename(place)
-        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+            sync_file(self._folder)
+        except OSError:
+            self.discard(Layer(place))
+            raise
         return Layer(place)
 
     def discard(self, layer: Layer) -> None:
@@ -153,5 +158,8 @@ class LayerStore:
         """Remove what no record knows of: traces of an owner that ended in the middle."""
         stray = [p for p in self._folder.iterdir() if p.name not in known]
         for path in stray:
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
         return stray
