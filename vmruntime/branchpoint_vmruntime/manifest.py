@@ -13,7 +13,11 @@ from branchpoint_vmruntime.spec import MachineSize
 
 FILE_NAME = "branchpoint.yaml"
 
-_SIZE = re.compile(r"(?P<vcpus>\d+)vcpu-(?P<memory>\d+(?:\.\d+)?)(?P<unit>gb|mb)", re.IGNORECASE)
+_AMOUNT = r"(?P<amount>[0-9]{1,6}(?:\.[0-9]{1,6})?)(?P<unit>gb|mb)"
+_MEMORY = re.compile(_AMOUNT, re.IGNORECASE)
+_SIZE = re.compile(rf"(?P<vcpus>[0-9]{{1,6}})vcpu-{_AMOUNT}", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_NOTHING = "tag:yaml.org,2002:null"
 _MEMORY_MIB = range(256, 65536 + 1)
 _VCPUS = range(1, 16 + 1)
 
@@ -33,9 +37,11 @@ class Manifest:
         """
         file = Path(path)
         try:
-            text = file.read_text()
+            text = file.read_text("utf-8")
         except OSError as error:
             raise ManifestError(f"{file} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ManifestError(f"{file} cannot be read: it is not UTF-8 text") from error
         return cls.parse(text, name=str(file))
 
     @classmethod
@@ -64,8 +70,8 @@ class _Reader:
         try:
             root = yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.YAMLError as error:
-            raise ManifestError(f"{self._name} is not YAML: {error}") from error
-        if root is None:
+            raise ManifestError(self._not_yaml(error)) from error
+        if root is None or root.tag == _NOTHING:
             return Manifest()
         fields = self._fields(root, ("machine", "kernel"))
         default = Manifest()
@@ -84,7 +90,7 @@ class _Reader:
         match = _SIZE.fullmatch(self._text(node))
         if match is None:
             self._refuse(node, "a machine is a name such as 1vcpu-1gb, or memory and vcpus")
-        return self._checked(node, _mib(match["memory"], match["unit"]), int(match["vcpus"]))
+        return self._checked(node, _mib(match["amount"], match["unit"]), int(match["vcpus"]))
 
     def _checked(self, node: yaml.Node, memory_mib: int, vcpus: int) -> MachineSize:
         if memory_mib not in _MEMORY_MIB:
@@ -94,14 +100,14 @@ class _Reader:
         return MachineSize(memory_mib=memory_mib, vcpus=vcpus)
 
     def _memory(self, node: yaml.Node) -> int:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(gb|mb)", self._text(node), re.IGNORECASE)
+        match = _MEMORY.fullmatch(self._text(node))
         if match is None:
             self._refuse(node, "memory is written like 1gb or 1536mb")
-        return _mib(match[1], match[2])
+        return _mib(match["amount"], match["unit"])
 
     def _number(self, node: yaml.Node) -> int:
         text = self._text(node)
-        if not text.isdecimal():
+        if not _NUMBER.fullmatch(text):
             self._refuse(node, f"{text!r} is not a whole number")
         return int(text)
 
@@ -123,6 +129,8 @@ class _Reader:
             name = self._text(key)
             if name not in known:
                 self._refuse(key, f"{name!r} is not a field here; there is: {', '.join(known)}")
+            if name in fields:
+                self._refuse(key, f"{name!r} is given twice")
             fields[name] = value
         return fields
 
@@ -130,6 +138,12 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode):
             self._refuse(node, "expected a plain value")
         return str(node.value)
+
+    def _not_yaml(self, error: yaml.YAMLError) -> str:
+        # What YAML could not read at all, such as a control character, has no line.
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        place = self._name if mark is None else f"{self._name}, line {mark.line + 1}"
+        return f"{place}: not YAML: {getattr(error, 'problem', None) or error}"
 
     def _refuse(self, node: yaml.Node, why: str) -> NoReturn:
         raise ManifestError(f"{self._name}, line {node.start_mark.line + 1}: {why}")
