@@ -7,6 +7,7 @@ BranchpointError
 │   └── ManifestError          branchpoint.yaml says something that cannot be
 ├── HostError                  this host lacks something: install, free or configure it
 │   ├── MissingToolError       QEMU or a tool is not there, or too old
+│   │   └── OldToolError       it is there, but too old
 │   ├── StorageError           the disk is full or not writable
 │   └── ImageBuildError        the guest image could not be made
 ├── MachineError               one machine failed; others and the store are untouched
@@ -63,6 +64,10 @@ class HostError(BranchpointError):
 
 class MissingToolError(HostError):
     """A program is not there, or is too old for the mechanism."""
+
+
+class OldToolError(MissingToolError):
+    """A program is there, but too old for the mechanism."""
 
 
 class StorageError(HostError):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchpoint_vmruntime.errors import ImageBuildError, MissingToolError
+from branchpoint_vmruntime.errors import ImageBuildError, MissingToolError, OldToolError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.command import run_command
 from branchpoint_vmruntime.image.progress import Progress
@@ -40,10 +40,6 @@ class Tools:
     qemu_img: tuple[str, ...]
     mke2fs: tuple[str, ...]
     setpriv: Path | None
-
-
-class OldToolError(MissingToolError):
-    """A program is there but too old for the mechanism."""
 
 
 def find_tools(home: Home) -> Tools:
