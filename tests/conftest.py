@@ -74,7 +74,7 @@ def shared_kernel(
 def _kernel_that_leaves_nothing(session: str, cwd: Path) -> Generator[LiveKernel]:
     with live_kernel(session, cwd=cwd) as started:
         yield started
-        machines = started.machines
+        machines = started.processes
     assert wait_until(lambda: not any(map(is_qemu, machines))), "a QEMU outlived its kernel"
 
 

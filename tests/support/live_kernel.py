@@ -13,9 +13,12 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from branchpoint_vmruntime.memory.dirty import dirty_runs
+
 KERNEL = "branchpoint"
 RECORD = "application/vnd.branchpoint+json"
 PATIENCE_S = 120.0
+_MEMORY_IMAGE = re.compile(rb"mem-path=([^,]+),")
 _HEADING = re.compile(r"── (?P<name>\S+?) · .* ──")
 
 
@@ -62,9 +65,14 @@ class LiveKernel:
         return int(getattr(self.manager.provisioner, "pid"))  # noqa: B009
 
     @property
-    def machines(self) -> list[int]:
+    def processes(self) -> list[int]:
         """The QEMUs it has started that still are there."""
         return [pid for pid in _processes() if _parent(pid) == self.pid and is_qemu(pid)]
+
+    @property
+    def machines(self) -> list[int]:
+        """Those of them that have run; not one that only stands by for what may be wanted next."""
+        return [pid for pid in self.processes if _has_run(pid)]
 
     def run(self, code: str, *, expect: str = "ok") -> Cell:
         """Run a cell to its end; a cell that does not end as expected fails the test."""
@@ -226,6 +234,11 @@ def _parent(pid: int) -> int:
 def is_qemu(pid: int) -> bool:
     """Whether it runs QEMU. One that is starting, or has ended, does not."""
     return b"qemu-system" in command_line(pid)
+
+
+def _has_run(pid: int) -> bool:
+    image = _MEMORY_IMAGE.search(command_line(pid))
+    return image is not None and bool(dirty_runs(pid, Path(image[1].decode())))
 
 
 def wait_until(condition: Callable[[], Any], *, timeout_s: float = 30.0) -> bool:
