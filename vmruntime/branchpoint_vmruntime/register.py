@@ -11,6 +11,7 @@ from branchpoint_vmruntime.lineage import (
     BranchRecord,
     BranchState,
     Checkpoint,
+    CheckpointId,
     CheckpointKind,
     Operation,
     SessionRecord,
@@ -151,10 +152,11 @@ class Register:
 def _left_by_earlier_owner(session: SessionRecord, journal: Journal) -> list[BranchRecord]:
     """The branches of an earlier kernel, as they are now that it has gone.
 
-    Those with nothing of their own saved are dropped; the others can be reopened under a name set
-    aside, so that the same notebook can be run again from its first cell.
+    Those that never left the base are dropped; the others can be reopened under a name set aside,
+    so that the same notebook can be run again from its first cell.
     """
-    known = [_without_machine(record) for record in journal.branches(session.id)]
+    bases = {c.id for c in journal.checkpoints(session.id) if c.kind is CheckpointKind.BASE}
+    known = [_without_machine(record, bases) for record in journal.branches(session.id)]
     taken = {record.name for record in known}
     names: dict[BranchName, BranchName] = {}
     for record in known:
@@ -166,9 +168,8 @@ def _left_by_earlier_owner(session: SessionRecord, journal: Journal) -> list[Bra
     return journal.branches(session.id)
 
 
-def _without_machine(record: BranchRecord) -> BranchRecord:
+def _without_machine(record: BranchRecord, bases: set[CheckpointId]) -> BranchRecord:
     if record.state in (BranchState.LIVE, BranchState.LOST):
-        saved_nothing = record.head == record.origin
-        state = BranchState.DROPPED if saved_nothing else BranchState.LOST
+        state = BranchState.DROPPED if record.head in bases else BranchState.LOST
         return replace(record, state=state)
     return record
