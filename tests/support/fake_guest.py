@@ -22,6 +22,7 @@ class FakeGuest:
     def __init__(self) -> None:
         self.generation = 0
         self.replies: dict[str, Message | None] = {}
+        self.awake = ["random,numpy", "0", "8000", "20000", "50000"]
         self.asked: list[Message] = []
         self.orders: list[list[str]] = []
         self.times: asyncio.Queue[float] = asyncio.Queue()
@@ -122,8 +123,7 @@ class FakeGuest:
         self.generation = int(generation)
         self.received = self.sent = 0
         await self.ask_time()
-        answer = [number, NONCE, "random,numpy", "0", "8000", "20000", "50000"]
-        body = wire.pack_fields(answer)
+        body = wire.pack_fields([number, NONCE, *self.awake])
         self._control.write(wire.encode(wire.Kind.WAKE, self.generation, body))
 
     async def _serve_kernel(self) -> None:

@@ -76,4 +76,4 @@ def host_name(branch: str) -> str:
     ('ridge-2', 'berblick', 'machine')
     """
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in branch.lower())
-    return plain.strip("-")[:63] or "machine"
+    return plain.strip("-")[:63].rstrip("-") or "machine"

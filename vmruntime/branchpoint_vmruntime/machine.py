@@ -195,11 +195,11 @@ class Machine:
         order += [who.as_json(), host_name(who.branch)]
         order += [who.incarnation, who.branch, str(who.index), who.session]
         try:
-            answer = await self.control.ask_to_wake(order, timeout_s=timeout_s)
-        except MachineError as error:
+            awake = Awake.from_answer(await self.control.ask_to_wake(order, timeout_s=timeout_s))
+        except (MachineError, ValueError) as error:
             raise WakeError(f"the machine did not wake: {error}") from error
         self.kernel.resume()
-        return Awake.from_answer(answer)
+        return awake
 
     async def run(self, code: str, *, timeout_s: float) -> RunResult:
         """Run code in the kernel, from guestd's side: works without Jupyter on the host."""

@@ -21,7 +21,6 @@ from branchpoint_vmruntime.errors import (
     MachineStartError,
     WakeError,
 )
-from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.machine import launch
 from branchpoint_vmruntime.spec import MachineSpec, Port
 
@@ -207,6 +206,14 @@ async def test_a_machine_that_does_not_wake_is_a_wake_error(tmp_path: Path) -> N
 
 
 @in_a_loop
+async def test_a_guest_that_answers_its_wake_with_nonsense_is_a_wake_error(tmp_path: Path) -> None:
+    async with made_up(tmp_path) as it:
+        it.guest.awake = ["random", "now", "then"]
+        with pytest.raises(WakeError, match="did not wake"):
+            await it.machine.wake(reseed=False, timeout_s=10)
+
+
+@in_a_loop
 async def test_a_kernel_is_started_with_its_command_and_may_be_sent_to_once_it_is_ready(
     tmp_path: Path,
 ) -> None:
@@ -358,9 +365,3 @@ async def test_a_host_that_cannot_start_a_process_is_a_start_error(
     with pytest.raises(MachineStartError, match="could not be started"):
         async with launch(spec, tmp_path, IDENTITY):
             pass
-
-
-def test_an_identity_is_new_with_each_incarnation() -> None:
-    one, two = (Identity.new(session="s", branch="b", index=1) for _ in range(2))
-    assert one.incarnation != two.incarnation
-    assert one.token != two.token

@@ -1,0 +1,178 @@
+"""guestd's end of the control port: whole frames both ways, over a descriptor that never blocks."""
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from branchpoint_guest import ports, wire
+from branchpoint_guest.ports import ControlPort, find_port
+
+
+class Ends(NamedTuple):
+    """guestd's port and the host's end of it."""
+
+    port: ControlPort
+    host: socket.socket
+
+
+@pytest.fixture
+def ends() -> Generator[Ends]:
+    host, guest = socket.socketpair()
+    # Small, so that a message does not fit in at once.
+    for sock in (host, guest):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    with host, guest:
+        port = ControlPort(guest.fileno())
+        port.generation = 5
+        yield Ends(port, host)
+
+
+def control(**message: object) -> bytes:
+    return wire.encode_control(5, message)
+
+
+def clock(time_s: float) -> bytes:
+    return wire.encode(wire.Kind.CLOCK, 5, wire.pack_time(time_s))
+
+
+def hear(host: socket.socket, count: int) -> list[wire.Frame]:
+    """The next frames the host gets."""
+    reader, frames = wire.FrameReader(), list[wire.Frame]()
+    while len(frames) < count:
+        frames += reader.feed(host.recv(1 << 16))
+    return frames
+
+
+def test_a_message_bears_the_generation_and_arrives_whole(ends: Ends) -> None:
+    ends.port.send({"op": "booted"})
+    [frame] = hear(ends.host, 1)
+    assert (frame.generation, wire.decode_control(frame)) == (5, {"op": "booted"})
+
+
+def test_a_message_larger_than_the_port_takes_is_written_bit_by_bit(ends: Ends) -> None:
+    text = "x" * 1_000_000
+    heard: list[wire.Frame] = []
+    thread = threading.Thread(target=lambda: heard.extend(hear(ends.host, 2)))
+    thread.start()
+    ends.port.send({"stdout": text})
+    ends.port.send({"op": "next"})
+    thread.join()
+    assert [wire.decode_control(frame) for frame in heard] == [{"stdout": text}, {"op": "next"}]
+
+
+def test_the_answer_to_a_wake_is_its_fields(ends: Ends) -> None:
+    ends.port.send_fields(["7", "c0ffee", "", "12"])
+    [frame] = hear(ends.host, 1)
+    assert frame.kind == wire.Kind.WAKE
+    assert wire.unpack_fields(frame.body) == ["7", "c0ffee", "", "12"]
+
+
+def test_nothing_to_read_is_no_wait(ends: Ends) -> None:
+    assert ends.port.receive_nowait() == []
+
+
+def test_frames_are_handed_out_once_each_with_its_last_byte(ends: Ends) -> None:
+    first, second = control(op="ping"), control(op="freeze")
+    ends.host.sendall(first + second[:-1])
+    assert [wire.decode_control(frame)["op"] for frame in ends.port.receive_nowait()] == ["ping"]
+    ends.host.sendall(second[-1:])
+    assert [wire.decode_control(frame)["op"] for frame in ends.port.receive_nowait()] == ["freeze"]
+    assert ends.port.receive_nowait() == []
+
+
+def test_a_host_that_is_away_is_nothing_to_read(ends: Ends) -> None:
+    ends.host.sendall(control(op="ping"))
+    ends.host.close()
+    assert len(ends.port.receive_nowait()) == 1
+    assert ends.port.receive_nowait() == []
+
+
+def test_asking_the_time_gives_the_host_s_between_two_instants(ends: Ends) -> None:
+    ends.host.sendall(clock(1_800_000_000.25))
+    before = time.monotonic()
+    told, asked, answered = ends.port.ask_time(10)
+    assert told == 1_800_000_000.25
+    assert before <= asked <= answered <= time.monotonic()
+    [question] = hear(ends.host, 1)
+    assert (question.kind, question.generation, question.body) == (wire.Kind.CLOCK, 5, b"")
+
+
+def test_what_arrives_around_the_time_is_kept_in_order(ends: Ends) -> None:
+    ends.host.sendall(control(op="1") + control(op="2") + clock(1.0) + control(op="3"))
+    ends.port.ask_time(10)
+    kept = [wire.decode_control(frame)["op"] for frame in ends.port.receive_nowait()]
+    assert kept == ["1", "2", "3"]
+
+
+def test_what_arrived_before_the_time_does_not_hide_it(ends: Ends) -> None:
+    ends.host.sendall(control(op="1"))
+    timer = threading.Timer(0.05, ends.host.sendall, [clock(2.0)])
+    timer.start()
+    assert ends.port.ask_time(10)[0] == 2.0
+    timer.join()
+    assert len(ends.port.receive_nowait()) == 1
+
+
+def test_a_host_that_does_not_say_the_time_is_an_error_and_what_it_said_is_kept(
+    ends: Ends,
+) -> None:
+    ends.host.sendall(control(op="1"))
+    with pytest.raises(TimeoutError, match="what time it is"):
+        ends.port.ask_time(0.05)
+    assert len(ends.port.receive_nowait()) == 1
+
+
+def test_a_time_that_is_none_is_refused(ends: Ends) -> None:
+    ends.host.sendall(wire.encode(wire.Kind.CLOCK, 5, struct.pack("<f", 1.0)))
+    with pytest.raises(wire.WireError, match="not a time"):
+        ends.port.ask_time(10)
+
+
+def test_a_port_that_has_no_host_any_more_is_told_by_the_system() -> None:
+    host, guest = os.openpty()
+    port = ControlPort(guest)
+    os.close(host)
+    with pytest.raises(OSError, match="Input/output error"):
+        port.send({"op": "booted"})
+    os.close(guest)
+
+
+def test_a_port_is_found_by_the_name_the_host_gave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for device, name in (("vport0p1", "control"), ("vport0p2", "kernel")):
+        (tmp_path / device).mkdir()
+        (tmp_path / device / "name").write_text(f"{name}\n")
+    monkeypatch.setattr(ports, "_PORTS", tmp_path)
+    assert find_port("kernel") == Path("/dev/vport0p2")
+
+
+def test_a_port_that_appears_late_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "_PORTS", tmp_path)
+
+    def appear() -> None:
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "name").write_text("control\n")
+        (tmp_path / "new").rename(tmp_path / "vport0p1")
+
+    timer = threading.Timer(0.05, appear)
+    timer.start()
+    assert find_port("control", wait_s=10).name in ("vport0p1", "new")
+    timer.join()
+
+
+def test_a_port_that_never_appears_is_an_error_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "_PORTS", tmp_path)
+    with pytest.raises(FileNotFoundError, match="'control'"):
+        find_port("control", wait_s=0.0)
