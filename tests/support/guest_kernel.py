@@ -49,7 +49,9 @@ class GuestKernel:
         connection = self.folder / "c.json"
         connection.write_text(json.dumps(CONNECTION | {"ip": str(self.folder / "k")}))
         environment = guest_environment(self.folder)
-        launch = [sys.executable, "-P", "-m", "ipykernel_launcher", "-f", str(connection)]
+        # A proxy that is killed takes it along, as its machines end with it.
+        launch = ["setpriv", "--pdeathsig", "KILL", "--"]
+        launch += [sys.executable, "-P", "-m", "ipykernel_launcher", "-f", str(connection)]
         self.log = (self.folder / "log").open("wb")
         self.kernel = subprocess.Popen(
             [*launch, "--ext=branchpoint_guestkernel.hook"],

@@ -15,12 +15,17 @@ def lend_images(lender: Home, borrower: Home) -> None:
 
     Images are never written once they are made, so a link will do.
     """
-    borrower.root.mkdir(mode=0o700, exist_ok=True)
+    lend_tools(lender, borrower)
     borrower.images.symlink_to(lender.images.resolve())
-    if lender.tools.exists():
-        borrower.tools.symlink_to(lender.tools.resolve())
     if lender.cache.exists():
         shutil.copytree(lender.cache, borrower.cache, ignore=shutil.ignore_patterns("apt"))
+
+
+def lend_tools(lender: Home, borrower: Home) -> None:
+    """Give a home the programs unpacked in another: QEMU, where it is not installed."""
+    borrower.root.mkdir(mode=0o700, exist_ok=True)
+    if lender.tools.exists():
+        borrower.tools.symlink_to(lender.tools.resolve())
 
 
 def lend_base(lender: Home, borrower: Home) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import StartKernel
-from tests.support.homes import lend_images
+from tests.support.homes import lend_images, lend_tools
 from tests.support.live_kernel import LiveKernel, live_kernel
 
 from branchpoint_vmruntime.home import Home
@@ -101,8 +101,10 @@ def test_an_accelerator_nobody_knows_is_told(start_kernel: StartKernel) -> None:
     assert "auto, kvm or tcg" in hint
 
 
-def test_a_host_without_an_image_is_told(tmp_path: Path) -> None:
-    with live_kernel(LACKS, cwd=tmp_path, BRANCHPOINT_HOME=str(tmp_path / "empty")) as kernel:
+def test_a_host_without_an_image_is_told(home: Home, tmp_path: Path) -> None:
+    own = Home(tmp_path / "empty", tmp_path / "run")
+    lend_tools(home, own)
+    with live_kernel(LACKS, cwd=tmp_path, BRANCHPOINT_HOME=str(own.root)) as kernel:
         what, hint = first_error(kernel)
     assert "image" in what
     assert "branchpoint setup" in hint

@@ -34,11 +34,15 @@ time.sleep(60)
 
 @pytest.fixture
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernelspec `fake`, where Jupyter finds it, and the checkout where it finds its modules."""
+    """A kernelspec `fake`, where Jupyter finds it, and the checkout where it finds its modules.
+
+    What a killed process leaves is left in the test's own folder.
+    """
     folder = tmp_path / "kernels" / "fake"
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text(json.dumps(SPEC))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     paths = (ROOT, ROOT / "kernel", ROOT / "vmruntime")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
 
