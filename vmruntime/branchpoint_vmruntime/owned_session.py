@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 from branchpoint_vmruntime.branch import Live, OwnedBranch
@@ -27,6 +28,8 @@ from branchpoint_vmruntime.workshop import Workshop
 
 MAX_FORKS = 64
 
+log = logging.getLogger(__name__)
+
 
 class OwnedSession:
     """Implements `session.Session`.
@@ -34,13 +37,10 @@ class OwnedSession:
     Made by `open_session`; operations on it are done one after another.
     """
 
-    def __init__(
-        self, register: Register, workshop: Workshop, background: asyncio.TaskGroup
-    ) -> None:
+    def __init__(self, register: Register, workshop: Workshop) -> None:
         self._register = register
         self._workshop = workshop
         self._saving = Saving(register, workshop)
-        self._background = background
         self._wanted_next: Checkpoint | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
@@ -106,14 +106,8 @@ class OwnedSession:
             taken = self._register.taken_names()
             new = branch_names(count, names, taken, parent=self.current.name)
             origin = self._resolve(start) if start is not None else await self._fork_point()
-            woken = await asyncio.gather(
-                *(
-                    self._wake_fork(name, place, origin, reseed=not same_random)
-                    for place, name in enumerate(new, 1)
-                ),
-                return_exceptions=True,
-            )
-            made, failures = await self._sort_forks(new, woken)
+            woken = await self._wake_forks(new, origin, reseed=not same_random)
+            made, failures = await self._sort_forks(new, origin, woken)
             total_ms = _since(began)
             for branch in made:
                 self._register.note(
@@ -155,10 +149,12 @@ class OwnedSession:
             left = branch.live
             branch.become(record, live)
             saved = None
-            if pending is not None and left is not None:
-                saved, note = await self._saving.publish_safety(pending, left)
-            if left is not None:
-                await left.end()
+            try:
+                if pending is not None and left is not None:
+                    saved, note = await self._saving.publish_safety(pending, left)
+            finally:
+                if left is not None:
+                    await left.end()
             total_ms = _since(began)
             phases = live.cost.phases_ms | {"until-awake": awake_ms}
             self._register.note("rollback", branch.name, goal, total_ms, phases)
@@ -218,7 +214,8 @@ class OwnedSession:
         """Wake the first branch, fresh from the base. Called once, by `open_session`."""
         live = await self._wake(MAIN, 0, self._register.base, reseed=True)
         record = self._register.new_record(MAIN, 0, parent=None, origin=self._register.base)
-        self._register.add_first(OwnedBranch(record, live))
+        async with _ended_unless_recorded([live]):
+            self._register.add_first(OwnedBranch(record, live))
         self._register.note(
             "start", MAIN, self._register.base, live.cost.awake_ms, live.cost.phases_ms
         )
@@ -226,9 +223,12 @@ class OwnedSession:
     async def close(self) -> None:
         """End every machine. What was checkpointed stays."""
         await self._stop_preparing()
-        await self._workshop.close()
-        for branch in self.branches():
-            if branch.live is not None:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._workshop.close)
+            live = [branch for branch in self.branches() if branch.live is not None]
+            for branch in live:
+                stack.push_async_callback(self._end_machine, branch)
+            for branch in live:
                 await self._retire(branch, BranchState.LOST)
 
     async def _fork_point(self) -> Checkpoint:
@@ -236,26 +236,42 @@ class OwnedSession:
             self.current, self._register.next_label("fork"), CheckpointKind.FORK_POINT
         )
 
-    async def _wake_fork(
-        self, name: BranchName, place: int, origin: Checkpoint, *, reseed: bool
-    ) -> OwnedBranch:
-        parent = self.current.name
-        record = self._register.new_record(name, place, parent=parent, origin=origin)
-        return OwnedBranch(record, await self._wake(name, place, origin, reseed=reseed))
+    async def _wake_forks(
+        self, names: Sequence[BranchName], origin: Checkpoint, *, reseed: bool
+    ) -> list[Live | BaseException]:
+        """A machine for each name, all at once, or why there is none."""
+        waking = [
+            asyncio.create_task(self._wake(name, place, origin, reseed=reseed))
+            for place, name in enumerate(names, 1)
+        ]
+        try:
+            await asyncio.wait(waking)
+        except BaseException:
+            await asyncio.gather(*map(_abandon, waking))
+            raise
+        return [task.exception() or task.result() for task in waking]
 
     async def _sort_forks(
-        self, names: Sequence[BranchName], woken: Sequence[OwnedBranch | BaseException]
+        self,
+        names: Sequence[BranchName],
+        origin: Checkpoint,
+        woken: Sequence[Live | BaseException],
     ) -> tuple[list[OwnedBranch], list[ForkFailure]]:
-        made = [branch for branch in woken if isinstance(branch, OwnedBranch)]
+        made: list[OwnedBranch] = []
         failures: list[ForkFailure] = []
-        for name, outcome in zip(names, woken, strict=True):
-            if isinstance(outcome, BranchpointError):
-                failures.append(ForkFailure(name, outcome))
-            elif isinstance(outcome, BaseException):
-                for branch in made:
-                    await self._end_machine(branch)
-                raise outcome
-        async with _ended_unless_recorded([branch.require_live() for branch in made]):
+        parent = self.current.name
+        async with _ended_unless_recorded([live for live in woken if isinstance(live, Live)]):
+            for place, (name, outcome) in enumerate(zip(names, woken, strict=True), 1):
+                match outcome:
+                    case Live():
+                        record = self._register.new_record(
+                            name, place, parent=parent, origin=origin
+                        )
+                        made.append(OwnedBranch(record, outcome))
+                    case BranchpointError():
+                        failures.append(ForkFailure(name, outcome))
+                    case _:
+                        raise outcome
             self._register.add(made)
         return made, failures
 
@@ -316,25 +332,27 @@ class OwnedSession:
         self._wanted_next = checkpoint
         if checkpoint is not None:
             ready = self._workshop.stand_by(self._register.tree(), checkpoint)
-            self._preparing = self._background.create_task(ready, name="stand by")
+            self._preparing = asyncio.create_task(ready, name="stand by")
 
     async def _stop_preparing(self) -> None:
-        if self._preparing is not None:
-            self._preparing.cancel()
-            await asyncio.wait([self._preparing])
-            self._preparing = None
+        preparing, self._preparing = self._preparing, None
+        if preparing is None:
+            return
+        preparing.cancel()
+        await asyncio.wait([preparing])
+        if not preparing.cancelled() and (error := preparing.exception()):
+            log.warning("no machine could be made to stand by: %s", error, exc_info=error)
 
 
 @asynccontextmanager
 async def open_session(register: Register, workshop: Workshop) -> AsyncGenerator[OwnedSession]:
     """A session with its first machine awake; every machine ends on leaving."""
-    async with asyncio.TaskGroup() as background:
-        session = OwnedSession(register, workshop, background)
+    session = OwnedSession(register, workshop)
+    try:
         await session.start()
-        try:
-            yield session
-        finally:
-            await session.close()
+        yield session
+    finally:
+        await session.close()
 
 
 @asynccontextmanager

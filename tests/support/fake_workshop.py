@@ -1,0 +1,240 @@
+"""A session of the runtime's own over a workshop that makes no machines and fails when told to."""
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+from branchpoint_vmruntime.branch import Live
+from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
+from branchpoint_vmruntime.errors import MachineEndedError, MachineError, StorageError
+from branchpoint_vmruntime.incarnation import Awake, Identity
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    BranchRecord,
+    Checkpoint,
+    CheckpointCost,
+    CheckpointId,
+    CheckpointKind,
+    SessionId,
+    SessionRecord,
+)
+from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.lineage.tree import Tree
+from branchpoint_vmruntime.machine import Machine
+from branchpoint_vmruntime.owned_session import OwnedSession, open_session
+from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.session import WakeCost
+from branchpoint_vmruntime.workshop import Workshop
+
+BASE = Checkpoint(
+    id=CheckpointId("ba5eba5eba5e"),
+    session=None,
+    parent=None,
+    label="base",
+    note="",
+    kind=CheckpointKind.BASE,
+    branch=BranchName("main"),
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    key="fake",
+    cost=CheckpointCost(),
+)
+
+
+@dataclass(eq=False)
+class FakeMachine:
+    """Runs, stands still, or has ended; says so."""
+
+    identity: Identity
+    woken_from: CheckpointId
+    failure: MachineError | None = None
+    stopped: bool = False
+    silent: bool = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return not isinstance(self.failure, MachineEndedError)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is as it should be."""
+        return self.failure is None and not self.stopped
+
+    async def ping(self, *, timeout_s: float) -> None:
+        """A sign of life, unless it is silent."""
+        if self.silent:
+            raise MachineError(f"no answer within {timeout_s:g} s")
+
+    async def run_on(self) -> None:
+        """Go on after a capture."""
+        self.stopped = False
+
+    async def end(self) -> None:
+        """End it."""
+        self.failure = self.failure or MachineEndedError("the machine has ended")
+
+
+@dataclass(eq=False)
+class FakeWorkshop(Workshop):
+    """Keeps what it made in lists. A test sets what is to go wrong."""
+
+    machines: list[FakeMachine] = field(default_factory=list[FakeMachine])
+    files: set[CheckpointId] = field(default_factory=set[CheckpointId])
+    wake_errors: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
+    wake_holds: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+    awake: defaultdict[str, asyncio.Event] = field(
+        default_factory=lambda: defaultdict(asyncio.Event)
+    )
+    left_standing: asyncio.Event = field(default_factory=asyncio.Event)
+    draft_error: BaseException | None = None
+    publish_error: BaseException | None = None
+    reseeded: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    def living(self) -> list[FakeMachine]:
+        """The machines that have not ended."""
+        return [machine for machine in self.machines if machine.alive]
+
+    async def close(self) -> None:
+        """Nothing stands by."""
+
+    async def stand_by(self, tree: Tree, checkpoint: Checkpoint) -> None:
+        """Nothing stands by."""
+
+    def require_memory(self, count: int) -> None:
+        """There is always enough."""
+
+    async def wake(
+        self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
+    ) -> Live:
+        """A machine, after what holds it up, unless it is to fail."""
+        if hold := self.wake_holds.get(identity.branch):
+            await hold.wait()
+        if error := self.wake_errors.get(identity.branch):
+            raise error
+        assert checkpoint.id == BASE.id or checkpoint.id in self.files
+        assert tree.checkpoint(checkpoint.id) == checkpoint
+        made = FakeMachine(identity, checkpoint.id)
+        self.machines.append(made)
+        self.awake[identity.branch].set()
+        self.reseeded[identity.branch] = reseed
+        stack = AsyncExitStack()
+        stack.push_async_callback(made.end)
+        return Live(
+            machine=cast("Machine", made),
+            awake=Awake(nonce="c0ffee", reseeded=(), phases_ms={}),
+            cost=WakeCost(awake_ms=100.0),
+            woken_from=checkpoint.id,
+            stack=stack,
+        )
+
+    async def draft(self, live: Live, order: CheckpointOrder, *, resume: bool) -> Draft:
+        """A capture; the machine stands still after it if it is not to resume."""
+        if self.draft_error:
+            raise self.draft_error
+        machine = cast("FakeMachine", live.machine)
+        assert machine.runs
+        machine.stopped = not resume
+        identity = CheckpointId(secrets.token_hex(6))
+        self.files.add(identity)
+        if not resume:
+            self.left_standing.set()
+        now = datetime.now(UTC)
+        return cast("Draft", _Draft(id=identity, order=order, started_at=now))
+
+    async def publish(self, pending: Draft, live: Live, tree: Tree) -> Checkpoint:
+        """A checkpoint."""
+        if self.publish_error:
+            self.files.remove(pending.id)
+            raise self.publish_error
+        order = pending.order
+        assert tree.checkpoint(order.parent)
+        return Checkpoint(
+            id=pending.id,
+            session=order.session,
+            parent=order.parent,
+            label=order.label,
+            note=order.note,
+            kind=order.kind,
+            branch=order.branch,
+            created_at=pending.started_at,
+            key="fake",
+            cost=CheckpointCost(paused_ms=46.2, total_ms=60.0),
+        )
+
+    def abandon(self, pending: Draft) -> None:
+        """Remove a capture."""
+        self.files.remove(pending.id)
+
+    def discard(self, checkpoint: Checkpoint) -> None:
+        """Remove a checkpoint."""
+        self.files.remove(checkpoint.id)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    id: CheckpointId
+    order: CheckpointOrder
+    started_at: datetime
+
+
+class FullJournal(Journal):
+    """A journal that from a moment on has no room for some kinds of rows."""
+
+    full: frozenset[str] = frozenset()
+
+    def _require_room(self, kind: str) -> None:
+        if kind in self.full:
+            raise StorageError("the disk is full", hint="free some space there")
+
+    def add_checkpoint(self, checkpoint: Checkpoint, *, advance: BranchName | None) -> None:
+        """Needs room for checkpoints."""
+        self._require_room("checkpoints")
+        super().add_checkpoint(checkpoint, advance=advance)
+
+    def put_branches(self, records: Iterable[BranchRecord]) -> None:
+        """Needs room for branches."""
+        self._require_room("branches")
+        super().put_branches(records)
+
+    def put_branch(self, record: BranchRecord) -> None:
+        """Needs room for branches."""
+        self._require_room("branches")
+        super().put_branch(record)
+
+
+@dataclass(frozen=True)
+class Office:
+    """A session, and the workshop and the journal behind it."""
+
+    session: OwnedSession
+    workshop: FakeWorkshop
+    journal: FullJournal
+
+    def machine(self, name: str) -> FakeMachine:
+        """The machine of a branch."""
+        return cast("FakeMachine", self.session.branch(name).machine)
+
+
+@asynccontextmanager
+async def office(
+    folder: Path, workshop: FakeWorkshop | None = None, *, full: frozenset[str] = frozenset()
+) -> AsyncGenerator[Office]:
+    """A session with its first machine awake, in a folder that may hold an earlier one."""
+    now = datetime.now(UTC)
+    record = SessionRecord(id=SessionId("s-1"), key="notebook", created_at=now)
+    with FullJournal.open(folder / "lineage.db") as journal:
+        if journal.session_by_key(record.key) is None:
+            journal.add_session(record)
+            journal.add_checkpoint(BASE, advance=None)
+        register = Register(record, journal, BASE)
+        journal.full = full
+        behind = workshop or FakeWorkshop()
+        behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}
+        async with open_session(register, behind) as session:
+            yield Office(session, behind, journal)
