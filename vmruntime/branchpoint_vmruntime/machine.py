@@ -279,9 +279,9 @@ class Machine:
         self, monitor: socket.socket, control: socket.socket, kernel: socket.socket
     ) -> None:
         """Take up the conversations. Called by `launch`."""
+        self._monitor = asyncio.create_task(Monitor.connect(monitor, name=self.folder.name))
         self._control = await ControlLink.open(control, self._on_event, self.spec.console)
         self._kernel = await KernelLink.open(kernel, self.identity.incarnation)
-        self._monitor = asyncio.create_task(Monitor.connect(monitor, name=self.folder.name))
         self._watch = asyncio.create_task(self._go_on_once_there_is_space())
         self.process.on_end(self._on_process_end)
 
@@ -300,6 +300,7 @@ class Machine:
     async def close(self) -> None:
         """End it and its conversations. Called by `launch`."""
         await self.end()
+        self._on_process_end()
         if self._watch is not None:
             self._watch.cancel()
         if self._monitor is not None:
@@ -340,10 +341,21 @@ async def launch(
             sock.close()
     machine = Machine(spec, folder, process, identity)
     try:
-        for sock in ours:
-            sock.setblocking(False)  # noqa: FBT003
-        await machine.connect(*ours)
+        await _converse(machine, ours)
         yield machine
     finally:
         await machine.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _converse(machine: Machine, sockets: Sequence[socket.socket]) -> None:
+    for sock in sockets:
+        sock.setblocking(False)  # noqa: FBT003
+    try:
+        await machine.connect(*sockets)
+    except BaseException:
+        await machine.close()
+        # Called off halfway, some of them have nobody yet to close them.
+        for sock in sockets:
+            sock.close()
+        raise

@@ -5,7 +5,9 @@ import json
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.fake_guest import NONCE
@@ -21,8 +23,10 @@ from branchpoint_vmruntime.errors import (
     MachineStartError,
     WakeError,
 )
+from branchpoint_vmruntime.link import ControlLink, KernelLink
 from branchpoint_vmruntime.machine import launch
-from branchpoint_vmruntime.spec import MachineSpec, Port
+from branchpoint_vmruntime.process import QemuProcess
+from branchpoint_vmruntime.spec import Emulator, MachineSpec, Port
 
 HELLO = [b"shell", b"header", b"", b"{}", b"content"]
 TRACE = [b"iopub", b"said"]
@@ -365,3 +369,47 @@ async def test_a_host_that_cannot_start_a_process_is_a_start_error(
     with pytest.raises(MachineStartError, match="could not be started"):
         async with launch(spec, tmp_path, IDENTITY):
             pass
+
+
+def a_sleeper(folder: Path, monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:
+    """A spec whose emulator takes any arguments and does nothing."""
+    emulator = Emulator(argv=("sh", "-c", "sleep 1000"), accelerator="tcg")
+    return replace(a_spec(folder), emulator=emulator, monitor_fd=monitor_fd, ports=ports)
+
+
+@pytest.mark.parametrize("link", [ControlLink, KernelLink], ids=lambda link: link.__name__)
+@in_a_loop
+async def test_a_launch_that_is_called_off_halfway_leaves_no_process_and_no_socket(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    link: type[ControlLink | KernelLink],
+) -> None:
+    opening, never = asyncio.Event(), asyncio.Event()
+    started: list[QemuProcess] = []
+    start = QemuProcess.start
+
+    async def hang(*_: object) -> None:
+        opening.set()
+        await never.wait()
+
+    def note(*args: Any, **kwargs: Any) -> QemuProcess:
+        started.append(start(*args, **kwargs))
+        return started[0]
+
+    async def use() -> None:
+        async with launch(partial(a_sleeper, tmp_path), tmp_path / "machine", IDENTITY):
+            pass
+
+    (tmp_path / "machine").mkdir()
+    monkeypatch.setattr(link, "open", hang)
+    monkeypatch.setattr(QemuProcess, "start", note)
+    open_before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    using = asyncio.create_task(use())
+    await opening.wait()
+    using.cancel()
+    await asyncio.wait([using])
+    await asyncio.sleep(0)
+    assert using.cancelled()
+    assert started[0].ended
+    assert not (tmp_path / "machine").exists()
+    assert set(os.listdir("/proc/self/fd")) <= open_before  # noqa: PTH208
