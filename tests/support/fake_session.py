@@ -17,7 +17,6 @@ from tests.support.guest_kernel import GuestKernel
 
 from branchpoint_vmruntime.errors import (
     GuestSilentError,
-    NameTakenError,
     UnknownNameError,
     UsageError,
 )
@@ -33,6 +32,8 @@ from branchpoint_vmruntime.lineage import (
     SessionId,
     SessionRecord,
 )
+from branchpoint_vmruntime.lineage.naming import branch_names, check_label, resolve
+from branchpoint_vmruntime.owned_session import MAX_FORKS
 from branchpoint_vmruntime.session import (
     Branch,
     ForkReport,
@@ -178,7 +179,7 @@ class FakeSession:
         self._points = [base]
         self._saved: dict[CheckpointId, str | None] = {base.id: None}
         self._branches: dict[str, FakeBranch] = {}
-        self.current = self._new_branch("main", None, base.id)
+        self.current = self._new_branch("main", 0, None, base.id)
 
     async def __aenter__(self) -> "FakeSession":
         await self.current.wake(self._points[0].id, None)
@@ -195,7 +196,7 @@ class FakeSession:
     def branch(self, name: str) -> FakeBranch:
         """One of them."""
         if name not in self._branches:
-            raise UnknownNameError("branch", name, tuple(self._branches))
+            raise UnknownNameError("branch", name, tuple(self._taken()))
         return self._branches[name]
 
     def checkpoints(self) -> list[Checkpoint]:
@@ -204,11 +205,12 @@ class FakeSession:
 
     def find(self, name: str | None) -> Checkpoint:
         """One of them."""
-        wanted = self.current.record.head if name is None else name
-        for point in reversed(self._points):
-            if wanted in (point.id, point.label):
-                return point
-        raise UnknownNameError("checkpoint", wanted, tuple(p.label for p in self._points))
+        if name is not None:
+            return resolve(name, self._points)
+        head = resolve(self.current.record.head, self._points)
+        if head.kind is CheckpointKind.BASE:
+            raise UsageError(f"branch {self.current.name!r} has no checkpoint to go back to yet")
+        return head
 
     def operations(self) -> list[Operation]:
         """Nothing is noted."""
@@ -216,9 +218,8 @@ class FakeSession:
 
     async def checkpoint(self, label: str | None = None, *, note: str = "") -> Checkpoint:
         """Save the current branch."""
-        if label in [point.label for point in self._points]:
-            raise NameTakenError(f"there is a checkpoint {label!r} already")
-        return await self._save(label or f"c{len(self._points)}", CheckpointKind.USER, note)
+        chosen = check_label(label) if label else f"c{len(self._points)}"
+        return await self._save(chosen, CheckpointKind.USER, note)
 
     async def fork(
         self,
@@ -229,10 +230,14 @@ class FakeSession:
         same_random: bool = False,
     ) -> ForkReport:
         """Start kernels with what was saved."""
+        if count > MAX_FORKS:
+            raise UsageError(f"{count} forks are more than this can hold")
+        chosen = branch_names(count, names, self._taken(), parent=self.current.name)
         origin = await self._fork_point() if start is None else self._resolve(start)
-        taken = len(self._branches)
-        chosen = names or [f"b{taken + at}" for at in range(count)]
-        made = [self._new_branch(name, self.current.name, origin.id) for name in chosen]
+        made = [
+            self._new_branch(name, place, self.current.name, origin.id)
+            for place, name in enumerate(chosen, 1)
+        ]
         await asyncio.gather(*(branch.wake(origin.id, self._saved[origin.id]) for branch in made))
         return ForkReport(
             origin=origin,
@@ -265,6 +270,8 @@ class FakeSession:
     async def switch(self, name: str) -> FakeBranch:
         """Continue as another branch."""
         branch = self.branch(name)
+        if branch.state is BranchState.DROPPED:
+            raise UsageError(f"branch {name!r} was dropped")
         if branch.channel is None:
             head = branch.record.head
             await branch.wake(head, self._saved[head])
@@ -295,19 +302,23 @@ class FakeSession:
     def _resolve(self, target: Checkpoint | str | None) -> Checkpoint:
         return target if isinstance(target, Checkpoint) else self.find(target)
 
-    def _new_branch(self, name: str, parent: str | None, origin: CheckpointId) -> FakeBranch:
-        if name in self._branches:
-            raise NameTakenError(f"there is a branch {name!r} already")
+    def _taken(self) -> list[str]:
+        return [n for n, it in self._branches.items() if it.state is not BranchState.DROPPED]
+
+    def _new_branch(
+        self, name: str, index: int, parent: str | None, origin: CheckpointId
+    ) -> FakeBranch:
         record = BranchRecord(
             session=SESSION,
             name=BranchName(name),
-            index=len(self._branches),
+            index=index,
             parent=None if parent is None else BranchName(parent),
             origin=origin,
             head=origin,
             state=BranchState.PARKED,
             created_at=datetime.now(UTC),
         )
+        self._branches.pop(name, None)
         self._branches[name] = FakeBranch(record)
         return self._branches[name]
 
