@@ -3,8 +3,10 @@
 import asyncio
 import json
 import socket
+from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 GREETING: dict[str, Any] = {
@@ -15,13 +17,17 @@ GREETING: dict[str, Any] = {
 class FakeMonitor:
     """Answers every command with `{}`, or with what `returns` or `errors` has for it.
 
-    Of several returns each is given once, the last for ever.
+    Of several returns each is given once, the last for ever. What is in `silent` is never
+    answered, what is in `holds` once that is set; `reached` tells that a command has arrived.
     """
 
     def __init__(self) -> None:
         self.returns: dict[str, list[Any]] = {"query-status": [{"status": "running"}]}
         self.errors: dict[str, str] = {}
         self.silent: set[str] = set()
+        self.holds: dict[str, asyncio.Event] = {}
+        self.reached: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._held: set[asyncio.Task[None]] = set()
         self.commands: list[tuple[str, dict[str, Any]]] = []
 
     async def serve(self, sock: socket.socket) -> None:
@@ -47,14 +53,21 @@ class FakeMonitor:
         name = command["execute"]
         if name != "qmp_capabilities":
             self.commands.append((name, command.get("arguments", {})))
-        if name in self.silent:
-            return
+        self.reached[name].set()
+        if name not in self.silent:
+            self._held.add(asyncio.create_task(self._answer(name, command)))
+
+    async def _answer(self, name: str, command: dict[str, Any]) -> None:
+        if name in self.holds:
+            await self.holds[name].wait()
         # The first command of a conversation has no id.
         number = {"id": command["id"]} if "id" in command else {}
         if name in self.errors:
             error = {"class": "GenericError", "desc": self.errors[name]}
             self._say({"error": error, **number})
             return
+        if name == "xen-save-devices-state":
+            Path(command["arguments"]["filename"]).write_bytes(b"devices")  # noqa: ASYNC240
         values = self.returns.get(name, [{}])
         value = values.pop(0) if len(values) > 1 else values[0]
         self._say({"return": value, **number})

@@ -137,7 +137,9 @@ async def _take(
     sealing = asyncio.create_task(monitor.place_above(machine.top_node, overlay=fresh.node))
     try:
         await monitor.save_devices(staged.devices)
-        await sealing
+        # Shielded, since QEMU does what it was told even if who asked is called off, and where the
+        # disk then writes to must be known.
+        await asyncio.shield(sealing)
         machine.seal_overlay(fresh.path, fresh.node)
         clock.tick("devices-and-disk")
         for sealed in machine.unsaved_overlays:

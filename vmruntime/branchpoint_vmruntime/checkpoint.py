@@ -81,8 +81,9 @@ async def draft(
     """Capture the machine. Whatever fails, it runs on and nothing is left behind."""
     started_s, started_at = time.monotonic(), datetime.now(UTC)
     checkpoint = new_checkpoint_id()
-    staged = store.stage(checkpoint)
+    staged = store.layer(checkpoint)
     try:
+        staged = store.stage(checkpoint)
         captured = await capture(machine, staged, overlay_template, resume=resume)
     except BaseException as error:
         store.discard(staged)

@@ -1,6 +1,6 @@
 """A machine whose QEMU is a sleeping process, with a guest and a monitor that are made up."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ def a_spec(folder: Path) -> MachineSpec:
 
 
 @asynccontextmanager
-async def made_up(folder: Path) -> AsyncGenerator[MadeUp]:
+async def made_up(folder: Path, argv: Sequence[str] = ("sleep", "1000")) -> AsyncGenerator[MadeUp]:
     """A machine in conversation with its guest and its monitor; its kernel may be sent to."""
     pairs = [socketpair() for _ in range(3)]
     (monitor, its_monitor), (control, its_control), (kernel, its_kernel) = pairs
@@ -62,7 +62,7 @@ async def made_up(folder: Path) -> AsyncGenerator[MadeUp]:
     async with AsyncExitStack() as stack:
         guest = await stack.enter_async_context(fake_guest(its_control, its_kernel))
         qemu = await stack.enter_async_context(fake_monitor(its_monitor))
-        process = QemuProcess.start(["sleep", "1000"], pass_fds=[], log=folder / "qemu.log")
+        process = QemuProcess.start(argv, pass_fds=[], log=folder / "qemu.log")
         machine = Machine(a_spec(folder), folder, process, IDENTITY)
         stack.push_async_callback(machine.close)
         await machine.connect(monitor, control, kernel)

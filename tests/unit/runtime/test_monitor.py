@@ -28,10 +28,10 @@ async def connected() -> AsyncGenerator[tuple[Monitor, FakeMonitor]]:
 
 
 @in_a_loop
-async def test_devices_are_saved_without_the_memory() -> None:
+async def test_devices_are_saved_without_the_memory(tmp_path: Path) -> None:
     async with connected() as (monitor, qemu):
-        await monitor.save_devices(Path("/layers/a b/devices"))
-        arguments = {"filename": "/layers/a b/devices", "live": True}
+        await monitor.save_devices(tmp_path / "the devices")
+        arguments = {"filename": str(tmp_path / "the devices"), "live": True}
         assert qemu.commands == [("xen-save-devices-state", arguments)]
 
 

@@ -1,0 +1,338 @@
+"""Taking a checkpoint of a process that has a guest's memory: exactly what it wrote, or no harm."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.front_end import in_a_loop
+from tests.unit.runtime.machines import MadeUp, made_up
+
+from branchpoint_vmruntime import capture as capture_module
+from branchpoint_vmruntime import checkpoint as checkpoint_module
+from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft, draft, publish
+from branchpoint_vmruntime.errors import (
+    CheckpointError,
+    FreezeError,
+    MachineEndedError,
+    MachineError,
+    StorageError,
+)
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    Checkpoint,
+    CheckpointId,
+    CheckpointKind,
+    SessionId,
+)
+from branchpoint_vmruntime.memory.dirty import PAGE
+from branchpoint_vmruntime.memory.layer import apply_layer
+from branchpoint_vmruntime.store import LayerStore, MachineFacts
+
+PAGES = 64
+PARENT = b"\1" * (PAGES * PAGE)
+# A page changed, one made zero, one written but equal to the parent's, two neighbours.
+WRITTEN = {3: 7, 10: 0, 20: 1, 30: 9, 31: 9}
+ORDER = CheckpointOrder(
+    session=SessionId("s-1"),
+    parent=CheckpointId("ba5eba5eba5e"),
+    label="loaded",
+    note="",
+    kind=CheckpointKind.USER,
+    branch=BranchName("main"),
+)
+FACTS = MachineFacts(
+    qemu="QEMU 10.0.2",
+    accelerator="tcg",
+    cpu="max",
+    memory_mib=1,
+    vcpus=1,
+    image="d1g357",
+    protocol=2,
+    tsc_khz=2_000_000,
+)
+
+
+class Studio:
+    """A machine, and where its checkpoints go."""
+
+    def __init__(self, made: MadeUp, folder: Path) -> None:
+        self.machine = made.machine
+        self.guest = made.guest
+        self.qemu = made.monitor
+        self.store = LayerStore(folder / "layers")
+        self._folder = folder
+
+    async def draft(self, *, resume: bool = True) -> Draft:
+        """Capture."""
+        template = self._folder / "template"
+        return await draft(self.store, self.machine, template, ORDER, resume=resume)
+
+    async def publish(self, pending: Draft) -> Checkpoint:
+        """Make the capture a checkpoint."""
+        image = self.machine.spec.memory.path
+        return await publish(self.store, pending, self.machine, image, FACTS, "c0ffee")
+
+    def done(self) -> list[str]:
+        """What QEMU and the guest were told, in order, as far as it stops and starts."""
+        return [name for name, _ in self.qemu.commands if name in ("stop", "cont")]
+
+    def asked(self) -> list[str]:
+        """What the guest was asked."""
+        return [message["op"] for message in self.guest.asked]
+
+    def kept(self) -> list[str]:
+        """What there is in the store."""
+        return sorted(path.name for path in (self._folder / "layers").iterdir())
+
+    async def runs_on(self) -> None:
+        """Fails unless its CPUs, its processes and its kernel link go on."""
+        assert self.done()[-1:] in ([], ["cont"])
+        assert self.asked()[-1:] in ([], ["thaw"])
+        await self.machine.kernel.send([b"shell"])
+        await self.guest.inbox.get()
+
+
+@asynccontextmanager
+async def studio(folder: Path) -> AsyncGenerator[Studio]:
+    """A machine that woke on the parent's memory and has written since."""
+    for name in ("template", "overlay.qcow2"):
+        (folder / name).write_bytes(b"QFI\xfb")
+    (folder / "memory").write_bytes(PARENT)
+    writes = [f"{page}={byte}" for page, byte in WRITTEN.items()]
+    argv = [sys.executable, "-m", "tests.support.fake_emulator", str(folder / "memory"), *writes]
+    async with made_up(folder, argv) as made:
+        await _wait_written(folder / "qemu.log")
+        yield Studio(made, folder)
+
+
+async def _wait_written(log: Path) -> None:
+    while "written" not in log.read_text():  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.01)
+
+
+@in_a_loop
+async def test_a_checkpoint_holds_exactly_what_the_machine_has_written(tmp_path: Path) -> None:
+    async with studio(tmp_path) as it:
+        saved = await it.publish(await it.draft())
+        layer = it.store.layer(saved.id)
+        (tmp_path / "flat").write_bytes(PARENT)
+        with (tmp_path / "flat").open("r+b") as flat:
+            assert apply_layer(layer.memory, flat.fileno()) == len(WRITTEN) - 1
+        expected = bytearray(PARENT)
+        for page, byte in WRITTEN.items():
+            expected[page * PAGE : (page + 1) * PAGE] = bytes([byte]) * PAGE
+        assert (tmp_path / "flat").read_bytes() == expected
+        assert layer.devices.read_bytes() == b"devices"
+        assert (layer.facts(), layer.nonce) == (FACTS, "c0ffee")
+
+
+@in_a_loop
+async def test_a_checkpoint_tells_what_it_cost(tmp_path: Path) -> None:
+    async with studio(tmp_path) as it:
+        cost = (await it.publish(await it.draft())).cost
+        assert cost.dirty_bytes == len(WRITTEN) * PAGE
+        # A header, and the three pages that differ and are not zero.
+        assert cost.memory_bytes == 4 * PAGE
+        assert cost.device_bytes == len(b"devices")
+        assert {"freeze", "stop", "copy", "resume", "thaw", "write"} <= set(cost.phases_ms)
+        assert cost.paused_ms <= cost.total_ms
+
+
+@in_a_loop
+async def test_everything_is_taken_while_the_machine_stands_still(tmp_path: Path) -> None:
+    async with studio(tmp_path) as it:
+        await it.draft()
+        names = [name for name, _ in it.qemu.commands]
+        window = names[names.index("stop") : names.index("cont")]
+        assert set(window) == {"stop", "xen-save-devices-state", "blockdev-snapshot"}
+        assert it.asked() == ["freeze", "thaw"]
+
+
+@in_a_loop
+async def test_the_disk_s_overlay_is_sealed_and_kept_and_the_next_one_is_above_it(
+    tmp_path: Path,
+) -> None:
+    async with studio(tmp_path) as it:
+        sealed, below = it.machine.disks.overlay, it.machine.top_node
+        saved = await it.publish(await it.draft())
+        [disk] = it.store.layer(saved.id).disks
+        assert disk.samefile(sealed)
+        [(_, snapshot)] = [c for c in it.qemu.commands if c[0] == "blockdev-snapshot"]
+        assert snapshot == {"node": below, "overlay": it.machine.top_node}
+        assert it.machine.disks.layers[-1] == sealed
+        assert it.machine.unsaved_overlays == ()
+
+
+@in_a_loop
+async def test_a_machine_that_is_to_be_replaced_is_left_standing_until_told(
+    tmp_path: Path,
+) -> None:
+    async with studio(tmp_path) as it:
+        await it.draft(resume=False)
+        assert (it.done(), it.asked()) == (["stop"], ["freeze"])
+        await it.machine.run_on()
+        await it.runs_on()
+
+
+STEPS = ("stop", "xen-save-devices-state", "blockdev-snapshot")
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("step", STEPS)
+@in_a_loop
+async def test_a_step_that_qemu_refuses_leaves_the_machine_running_and_nothing_saved(
+    tmp_path: Path,
+    step: str,
+    resume: bool,  # noqa: FBT001
+) -> None:
+    async with studio(tmp_path) as it:
+        it.qemu.errors[step] = "no"
+        with pytest.raises(MachineError, match=step):
+            await it.draft(resume=resume)
+        assert it.kept() == []
+        await it.runs_on()
+
+
+@pytest.mark.parametrize("step", STEPS)
+@in_a_loop
+async def test_after_a_step_that_failed_the_next_checkpoint_has_all_of_the_disk(
+    tmp_path: Path, step: str
+) -> None:
+    async with studio(tmp_path) as it:
+        first = it.machine.disks.overlay
+        it.qemu.errors[step] = "no"
+        with pytest.raises(MachineError):
+            await it.draft()
+        del it.qemu.errors[step]
+        sealed = [first] if it.machine.disks.overlay == first else [first, it.machine.disks.overlay]
+        saved = await it.publish(await it.draft())
+        disks = it.store.layer(saved.id).disks
+        assert [disk.stat().st_ino for disk in disks] == [path.stat().st_ino for path in sealed]
+
+
+@in_a_loop
+async def test_a_guest_that_cannot_freeze_is_not_stopped(tmp_path: Path) -> None:
+    async with studio(tmp_path) as it:
+        it.guest.replies["freeze"] = {"error": "a process could not be frozen within 5 s"}
+        with pytest.raises(FreezeError):
+            await it.draft()
+        assert (it.done(), it.kept()) == ([], [])
+        await it.runs_on()
+
+
+@in_a_loop
+async def test_an_overlay_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> None:
+    async with studio(tmp_path) as it:
+        it.qemu.errors["blockdev-add"] = "no"
+        with pytest.raises(MachineError, match="blockdev-add"):
+            await it.draft()
+        assert (it.done(), it.asked(), it.kept()) == ([], [], [])
+        await it.runs_on()
+
+
+ENOSPC = OSError(28, "No space left on device")
+
+
+@in_a_loop
+async def test_memory_that_cannot_be_copied_leaves_the_machine_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with studio(tmp_path) as it:
+        monkeypatch.setattr(capture_module, "_copy", fail)
+        with pytest.raises(CheckpointError, match="Input/output error"):
+            await it.draft()
+        assert it.kept() == []
+        await it.runs_on()
+
+
+@in_a_loop
+async def test_a_disk_without_room_for_a_folder_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise ENOSPC
+
+    async with studio(tmp_path) as it:
+        monkeypatch.setattr(LayerStore, "stage", full)
+        with pytest.raises(StorageError, match="the disk is full"):
+            await it.draft()
+        await it.runs_on()
+
+
+@pytest.mark.parametrize("step", ["write_layer", "publish"])
+@in_a_loop
+async def test_a_full_disk_while_writing_leaves_nothing_and_the_next_one_has_all(
+    tmp_path: Path, step: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise ENOSPC
+
+    async with studio(tmp_path) as it:
+        first = it.machine.disks.overlay
+        pending = await it.draft()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(checkpoint_module if step == "write_layer" else LayerStore, step, full)
+            with pytest.raises(StorageError, match="the disk is full") as caught:
+                await it.publish(pending)
+        assert caught.value.hint
+        assert it.kept() == []
+        await it.runs_on()
+        saved = await it.publish(await it.draft())
+        assert len(it.store.layer(saved.id).disks) == 2
+        assert it.store.layer(saved.id).disks[0].samefile(first)
+
+
+async def called_off(work: Awaitable[Any], reached: asyncio.Event) -> None:
+    """Cancel it as soon as that has been reached, and wait until it has ended."""
+    task = asyncio.ensure_future(work)
+    await reached.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+@pytest.mark.parametrize("step", STEPS)
+@in_a_loop
+async def test_a_checkpoint_called_off_at_any_step_leaves_the_machine_running(
+    tmp_path: Path, step: str
+) -> None:
+    async with studio(tmp_path) as it:
+        it.qemu.holds[step] = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.2, it.qemu.holds[step].set)
+        await called_off(it.draft(), it.qemu.reached[step])
+        assert it.kept() == []
+        await it.runs_on()
+
+
+@in_a_loop
+async def test_an_overlay_placed_while_it_was_called_off_is_known_to_be_there(
+    tmp_path: Path,
+) -> None:
+    async with studio(tmp_path) as it:
+        first = it.machine.disks.overlay
+        it.qemu.holds["blockdev-snapshot"] = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.2, it.qemu.holds["blockdev-snapshot"].set)
+        await called_off(it.draft(), it.qemu.reached["blockdev-snapshot"])
+        [(_, placed)] = [c for c in it.qemu.commands if c[0] == "blockdev-snapshot"]
+        assert it.machine.top_node == placed["overlay"]
+        assert it.machine.disks.overlay.exists()
+        assert it.machine.unsaved_overlays == (first,)
+
+
+@in_a_loop
+async def test_a_machine_killed_while_it_is_captured_is_an_ended_machine(tmp_path: Path) -> None:
+    async with studio(tmp_path) as it:
+        it.guest.replies["freeze"] = None
+        drafting = asyncio.create_task(it.draft())
+        await it.guest.wait_asked("freeze")
+        it.machine.process.kill()
+        with pytest.raises(MachineEndedError):
+            await drafting
+        assert it.kept() == []
