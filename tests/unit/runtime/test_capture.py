@@ -290,9 +290,10 @@ async def test_a_full_disk_while_writing_leaves_nothing_and_the_next_one_has_all
 
 
 async def called_off(work: Awaitable[Any], reached: asyncio.Event) -> None:
-    """Cancel it as soon as that has been reached, and wait until it has ended."""
+    """Cancel it once that has been reached and is all it waits for, and wait until it has ended."""
     task = asyncio.ensure_future(work)
     await reached.wait()
+    await asyncio.sleep(0.03)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
