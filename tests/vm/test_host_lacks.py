@@ -54,10 +54,16 @@ def banner(kernel: LiveKernel) -> str:
 
 
 @pytest.fixture(scope="module")
-def accelerator(home: Home) -> str:
-    """What this host's machines run under."""
+def found(home: Home) -> str:
+    """What the doctor says of this host's accelerator."""
     assert home.database.exists()
-    return doctor()["accelerator"]["what"].partition(":")[0]
+    return doctor()["accelerator"]["what"]
+
+
+@pytest.fixture
+def accelerator(found: str) -> str:
+    """What this host's machines run under."""
+    return found.partition(":")[0]
 
 
 def test_kvm_that_is_asked_for_and_does_not_work_is_told(
@@ -138,9 +144,8 @@ def test_the_banner_says_why_there_is_no_machine(start_kernel: StartKernel) -> N
         assert "/nonexistent/qemu" in banner(kernel)
 
 
-def test_the_doctor_says_what_machines_run_under_and_why(home: Home) -> None:
-    found = doctor()["accelerator"]
-    name, _, reason = found["what"].partition(": ")
+def test_the_doctor_says_what_machines_run_under_and_why(found: str) -> None:
+    name, _, reason = found.partition(": ")
     assert name in ("kvm", "tcg")
     assert reason
 
