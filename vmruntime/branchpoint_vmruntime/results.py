@@ -1,5 +1,6 @@
 """What came of running something in a guest, and of the kernel in it when it ended."""
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,7 @@ def describe_kernel_end(message: Mapping[str, Any]) -> str:
     'the kernel inside the machine was killed by signal 9'
     """
     status = int(message["status"])
-    if message["kills_for_memory"]:
+    if status == -signal.SIGKILL and message["kills_for_memory"]:
         limit = int(message["memory_limit_bytes"]) >> 20
         return f"the machine ran out of memory: its kernel was killed at the limit of {limit} MiB"
     how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -12,6 +12,8 @@ ENDS: list[tuple[dict[str, Any], str]] = [
     ({"status": 0, **NO_KILLS}, "the kernel inside the machine ended with status 0"),
     ({"status": 3, **NO_KILLS}, "the kernel inside the machine ended with status 3"),
     ({"status": -11, **NO_KILLS}, "the kernel inside the machine was killed by signal 11"),
+    # Memory ran out for one of its children, some time before.
+    ({"status": 0, **OUT_OF_MEMORY}, "the kernel inside the machine ended with status 0"),
     (
         {"status": -9, **OUT_OF_MEMORY},
         "the machine ran out of memory: its kernel was killed at the limit of 900 MiB",
