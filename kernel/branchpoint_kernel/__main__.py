@@ -84,6 +84,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("-f", dest="connection_file", required=True, type=Path)
     options = parser.parse_args(arguments)
     logging.basicConfig(format="branchpoint: %(message)s")
+    # What goes wrong with a monitor reaches us as an error; a machine called off is no news.
+    logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
     run(options.connection_file, lambda key: lambda: opening(key))
 
 
