@@ -373,7 +373,7 @@ async def test_a_host_that_cannot_start_a_process_is_a_start_error(
 
 def a_sleeper(folder: Path, monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:
     """A spec whose emulator takes any arguments and does nothing."""
-    emulator = Emulator(argv=("sh", "-c", "sleep 1000"), accelerator="tcg")
+    emulator = Emulator(argv=("sh", "-c", "exec sleep 1000"), accelerator="tcg")
     return replace(a_spec(folder), emulator=emulator, monitor_fd=monitor_fd, ports=ports)
 
 
