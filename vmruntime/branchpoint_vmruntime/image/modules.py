@@ -86,4 +86,5 @@ def without_signature(module: bytes) -> bytes:
         return module
     information = module[-len(SIGNATURE) - 12 : -len(SIGNATURE)]
     signature_bytes = int.from_bytes(information[8:], "big")
-    return module[: -len(SIGNATURE) - 12 - signature_bytes]
+    body_bytes = len(module) - len(SIGNATURE) - 12 - signature_bytes
+    return module[:body_bytes] if body_bytes >= 0 else module
