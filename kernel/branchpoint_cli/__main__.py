@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from branchpoint_cli.bench.run import run_bench
 from branchpoint_cli.demo import run_demo
@@ -48,7 +48,9 @@ def _has_base() -> bool:
 
 
 def _table(diagnosis: Diagnosis) -> Table:
-    table = Table("", "what", "is", "so", "to do", show_edge=False)
+    # A path is one long word, and to be cut short helps nobody who looks for it.
+    columns = [Column(name, overflow="fold") for name in ("", "what", "is", "so", "to do")]
+    table = Table(*columns, show_edge=False)
     for finding in diagnosis.findings:
         mark = _MARKS[finding.status]
         table.add_row(mark, finding.name, finding.what, finding.follows, finding.action)
