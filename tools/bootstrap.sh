@@ -44,8 +44,9 @@ as_root() {
 install_venv_package() {
     local root
     root=$(as_root) || return 1
+    # Twice quiet, apt still shows what dpkg does.
     $root apt-get -qq update && DEBIAN_FRONTEND=noninteractive $root apt-get -qq -y install \
-        --no-install-recommends python3-venv
+        --no-install-recommends python3-venv >/dev/null
 }
 
 # An ordinary user gets pip out of the distribution's own wheel, without installing anything.
