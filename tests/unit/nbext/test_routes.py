@@ -65,6 +65,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
     environment = os.environ | {
         "BRANCHPOINT_HOME": str(folder / "home"),
         "JUPYTER_NO_CONFIG": "1",
+        # Without configuration Jupyter makes an empty folder for one, and leaves it.
+        "TMPDIR": str(folder),
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
         "IPYTHONDIR": str(folder / "ipython"),
         "JUPYTER_TOKEN": token,
