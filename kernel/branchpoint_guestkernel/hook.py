@@ -72,7 +72,7 @@ class BranchIdentity:
 
     @property
     def index(self) -> int:
-        """The branch's number in its session: unique, in order of making."""
+        """0 for the first branch of a session, else the number among the forks it was made with."""
         return int(_identity["index"])
 
     @property

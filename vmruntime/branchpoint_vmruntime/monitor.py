@@ -67,15 +67,13 @@ class Monitor:
     async def load_devices(self, path: Path) -> None:
         """Load device state into a machine that stands by; it runs as soon as that is done."""
         with path.open("rb") as state:
-            self._client.send_fd_scm(state.fileno())
-            await self._ask("getfd", fdname="state")
+            await self._give("state", state.fileno())
         await self._ask("migrate-incoming", uri="fd:state")
 
     async def migrate_to(self, path: Path) -> None:
         """Write all of a machine, memory too, as stock QEMU does: what ours is measured against."""
         with path.open("wb") as file:
-            self._client.send_fd_scm(file.fileno())
-            await self._ask("getfd", fdname="target")
+            await self._give("target", file.fileno())
         await self._ask("migrate", uri="fd:target")
         while (state := (await self._ask("query-migrate"))["status"]) != "completed":
             if state in ("failed", "cancelled"):
@@ -126,6 +124,15 @@ class Monitor:
         with contextlib.suppress(QMPError, OSError, EOFError, TimeoutError):
             async with asyncio.timeout(2.0):
                 await self._client.disconnect()
+
+    async def _give(self, name: str, fd: int) -> None:
+        """Hand QEMU an open file under a name."""
+        try:
+            self._client.send_fd_scm(fd)
+        except (QMPError, OSError, AssertionError) as error:
+            # qemu.qmp 0.0.6 asserts that it is connected, and lets the socket's errors through.
+            raise MachineError(f"QEMU did not take the file {name!r}: {error}") from error
+        await self._ask("getfd", fdname=name)
 
     async def _ask(self, command: str, **arguments: Any) -> Any:
         try:

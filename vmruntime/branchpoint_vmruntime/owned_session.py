@@ -15,6 +15,7 @@ from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchState,
     Checkpoint,
+    CheckpointId,
     CheckpointKind,
     Operation,
     SessionRecord,
@@ -66,6 +67,11 @@ class OwnedSession:
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint of the session and the base they root in, oldest first."""
         return self._register.checkpoints()
+
+    @property
+    def ready_for(self) -> CheckpointId | None:
+        """The checkpoint a machine stands by for, if one does."""
+        return self._workshop.ready_for
 
     def operations(self) -> list[Operation]:
         """Everything done so far, with what it cost."""

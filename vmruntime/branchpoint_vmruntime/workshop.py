@@ -19,7 +19,7 @@ from branchpoint_vmruntime.checkpoint import (
     require_space,
     storage_error,
 )
-from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.errors import BranchpointError, MachineError, UsageError
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.host import memory
 from branchpoint_vmruntime.incarnation import Identity
@@ -70,6 +70,11 @@ class Workshop:
         self._flats = flats
         self._live = live
         self._standing: _Standing | None = None
+
+    @property
+    def ready_for(self) -> CheckpointId | None:
+        """The checkpoint a machine stands by for, if one does."""
+        return self._standing.checkpoint if self._standing else None
 
     async def close(self) -> None:
         """End the machine that stands by."""
@@ -123,18 +128,16 @@ class Workshop:
     async def _wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
     ) -> Live:
+        standing = self._take_standing(checkpoint)
+        if standing is not None:
+            # One that did not come up may have stood too long; a fresh one says what is wrong.
+            with contextlib.suppress(MachineError):
+                return await _wake_standing(standing, checkpoint, identity, reseed=reseed)
         async with AsyncExitStack() as stack:
-            standing = self._take_standing(checkpoint)
-            if standing is not None:
-                stack.push_async_exit(standing.stack)
-                woken = await wake_standing(
-                    standing.machine, standing.saved, identity, reseed=reseed
-                )
-            else:
-                saved = await self._lease(stack, tree, checkpoint)
-                woken = await stack.enter_async_context(
-                    restored(saved, self._new_folder(), identity, reseed=reseed)
-                )
+            saved = await self._lease(stack, tree, checkpoint)
+            woken = await stack.enter_async_context(
+                restored(saved, self._new_folder(), identity, reseed=reseed)
+            )
             return _live(woken, checkpoint, stack)
 
     async def saved_machine(self, tree: Tree, checkpoint: Checkpoint) -> SavedMachine:
@@ -218,6 +221,15 @@ class Workshop:
             ),
             nonce=chain[-1].nonce,
         )
+
+
+async def _wake_standing(
+    standing: _Standing, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
+) -> Live:
+    async with AsyncExitStack() as stack:
+        stack.push_async_exit(standing.stack)
+        woken = await wake_standing(standing.machine, standing.saved, identity, reseed=reseed)
+        return _live(woken, checkpoint, stack)
 
 
 def _live(woken: Woken, checkpoint: Checkpoint, stack: AsyncExitStack) -> Live:

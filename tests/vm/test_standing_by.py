@@ -1,0 +1,57 @@
+"""A machine stands by for the checkpoint wanted next; nothing depends on its being there."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.workshop import STAND_BY_AFTER_S
+
+pytestmark = pytest.mark.vm
+
+
+def qemus_below(home: Home) -> set[int]:
+    found: set[int] = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and str(home.live).encode() in _command(folder):
+            found.add(int(folder.name))
+    return found
+
+
+def _command(folder: Path) -> bytes:
+    try:
+        return (folder / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+async def _roll_back(home: Home, *, signalled: int | None) -> tuple[str, set[int], set[int]]:
+    async with Runtime(home) as runtime, runtime.session(Manifest()) as session:
+        await session.current.run("x = 'kept'")
+        saved = await session.checkpoint("kept")
+        current = {session.current.machine.pid}
+        while session.ready_for != saved.id:  # noqa: ASYNC110
+            await asyncio.sleep(STAND_BY_AFTER_S)
+        standing = qemus_below(home) - current
+        if signalled is not None:
+            for pid in standing:
+                os.kill(pid, signalled)
+        await session.rollback(saved, safety=False)
+        value = str(await session.current.run("print(x)")).strip()
+        return value, standing, {session.current.machine.pid}
+
+
+def test_a_rollback_takes_the_machine_that_stands_by(home: Home) -> None:
+    value, standing, now = asyncio.run(_roll_back(home, signalled=None))
+    assert value == "kept"
+    assert now == standing
+
+
+def test_a_rollback_does_without_a_machine_that_stood_by_and_was_killed(home: Home) -> None:
+    value, standing, now = asyncio.run(_roll_back(home, signalled=signal.SIGKILL))
+    assert value == "kept"
+    assert not now & standing
