@@ -1,6 +1,7 @@
 """The runtime without Jupyter: from a plain asyncio script, and what it does when things fail."""
 
 import asyncio
+import inspect
 import json
 import random
 import re
@@ -106,10 +107,10 @@ def layer(home: Home, session: OwnedSession, point: Checkpoint) -> Layer:
 
 
 def test_the_example_in_the_docstring_does_what_it_shows(home: Home, tmp_path: Path) -> None:
-    assert Runtime.__doc__ is not None
-    _, _, rest = Runtime.__doc__.partition("::\n")
+    # Indented as written before Python 3.13, and not since.
+    _, _, rest = inspect.cleandoc(Runtime.__doc__ or "").partition("::\n")
     script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(rest.partition("\n    What the host")[0]))
+    script.write_text(textwrap.dedent(rest.partition("\nWhat the host")[0]))
     done = subprocess.run(
         [sys.executable, "-P", script], check=True, capture_output=True, text=True, cwd=tmp_path
     )
