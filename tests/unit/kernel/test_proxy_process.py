@@ -43,6 +43,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "kernel.json").write_text(json.dumps(SPEC))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     paths = (ROOT, ROOT / "kernel", ROOT / "vmruntime")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
 
