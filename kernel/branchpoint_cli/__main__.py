@@ -20,7 +20,6 @@ from branchpoint_vmruntime.doctor import Diagnosis, Status, examine
 from branchpoint_vmruntime.home import Home
 
 FAILED = 1
-MISUSED = 2
 _MARKS = {Status.OK: "[green]✓[/]", Status.WARN: "[yellow]![/]", Status.BAD: "[red]✗[/]"}
 
 

@@ -1,8 +1,6 @@
-"""What a user can ask of the lineage, as values, and the limits that always hold. Pure."""
+"""What a user can ask of the lineage, as values. Pure."""
 
 from dataclasses import dataclass
-
-MAX_FORKS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from branchpoint_kernel.commands import (
-    MAX_FORKS,
     Branches,
     Checkpoint,
     Checkpoints,
@@ -22,6 +21,7 @@ from branchpoint_kernel.commands import (
 from branchpoint_kernel.manual import MAGICS, Magic, Takes
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.lineage.naming import check_branch_name
+from branchpoint_vmruntime.session import MAX_FORKS
 
 ALL = "all"
 

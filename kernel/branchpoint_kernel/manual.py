@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-from branchpoint_kernel.commands import MAX_FORKS
+from branchpoint_vmruntime.session import MAX_FORKS
 
 
 class Takes(Enum):

@@ -33,8 +33,8 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label, resolve
-from branchpoint_vmruntime.owned_session import MAX_FORKS
 from branchpoint_vmruntime.session import (
+    MAX_FORKS,
     Branch,
     ForkReport,
     KeepReport,

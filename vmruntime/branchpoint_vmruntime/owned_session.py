@@ -24,10 +24,14 @@ from branchpoint_vmruntime.lineage.naming import branch_names, check_label
 from branchpoint_vmruntime.register import MAIN, Register
 from branchpoint_vmruntime.restore import SavedMachine
 from branchpoint_vmruntime.saving import Saving
-from branchpoint_vmruntime.session import ForkFailure, ForkReport, KeepReport, RollbackReport
+from branchpoint_vmruntime.session import (
+    MAX_FORKS,
+    ForkFailure,
+    ForkReport,
+    KeepReport,
+    RollbackReport,
+)
 from branchpoint_vmruntime.workshop import Workshop
-
-MAX_FORKS = 64
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,9 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 
+# More at once than a host that runs notebooks can be expected to hold.
+MAX_FORKS = 64
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUse:

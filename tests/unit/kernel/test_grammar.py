@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from branchpoint_kernel.commands import (
-    MAX_FORKS,
     Branches,
     Checkpoint,
     Drop,
@@ -21,6 +20,7 @@ from branchpoint_kernel.commands import (
 from branchpoint_kernel.grammar import parse, without_comment
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.session import MAX_FORKS
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True).filter(
     lambda name: name != "all"
