@@ -39,7 +39,6 @@ class Tools:
     qemu: QemuProgram
     qemu_img: tuple[str, ...]
     mke2fs: tuple[str, ...]
-    setpriv: Path | None
 
 
 def find_tools(home: Home) -> Tools:
@@ -52,7 +51,7 @@ def find_tools(home: Home) -> Tools:
         raise _missing("qemu-img")
     if mke2fs is None:
         raise _missing("mke2fs")
-    return Tools(qemu=qemu, qemu_img=qemu_img, mke2fs=mke2fs, setpriv=_which("setpriv"))
+    return Tools(qemu=qemu, qemu_img=qemu_img, mke2fs=mke2fs)
 
 
 def ensure_tools(home: Home, progress: Progress) -> Tools:

@@ -44,7 +44,7 @@ def working(make_program: MakeProgram, tmp_path: Path) -> Tools:
 
 def with_qemu(path: Path) -> Tools:
     qemu = QemuProgram(argv_prefix=(str(path),), version=(7, 2, 0), build="7.2.0", firmware_args=())
-    return Tools(qemu=qemu, qemu_img=("qemu-img",), mke2fs=("mke2fs",), setpriv=None)
+    return Tools(qemu=qemu, qemu_img=("qemu-img",), mke2fs=("mke2fs",))
 
 
 def starts(tmp_path: Path) -> int:

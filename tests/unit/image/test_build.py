@@ -21,7 +21,6 @@ TOOLS = Tools(
     qemu=QemuProgram(argv_prefix=("qemu",), version=(7, 2, 0), build="7.2.0", firmware_args=()),
     qemu_img=("qemu-img",),
     mke2fs=("mke2fs",),
-    setpriv=None,
 )
 
 
