@@ -1,8 +1,10 @@
 """One notebook's tree of checkpoints and branches, and what can be done with it."""
 
-from collections.abc import Iterator, Sequence
+from asyncio import Event
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, overload
+from enum import StrEnum
+from typing import Any, Protocol, overload
 
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.lineage import (
@@ -50,6 +52,40 @@ class KernelChannel(Protocol):
 
         Raises MachineEndedError, or KernelDiedError, saying in words why it ended.
         """
+        ...
+
+
+class WakeReason(StrEnum):
+    """Why a machine was woken, as what runs in it can read."""
+
+    START = "start"
+    FORK = "fork"
+    ROLLBACK = "rollback"
+    REOPEN = "reopen"
+    PEEK = "peek"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GuestCall:
+    """Something a process in a machine asks of whoever drives the session; it waits for the answer.
+
+    `request` is JSON the guest made up: check it. `gone` is set once the caller waits no more.
+    """
+
+    id: int
+    request: Mapping[str, Any]
+    gone: Event = field(default_factory=Event)
+
+
+class CallChannel(Protocol):
+    """The calls out of one machine's incarnation."""
+
+    async def next(self) -> GuestCall:
+        """The next call. Raises MachineEndedError once no more can come."""
+        ...
+
+    async def answer(self, call: GuestCall, answer: Mapping[str, Any]) -> None:
+        """Give the caller its answer, as JSON. Nothing happens if it waits no more."""
         ...
 
 

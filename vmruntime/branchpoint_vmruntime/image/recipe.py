@@ -12,7 +12,9 @@ LOCK_FILE = Path(__file__).with_name("requirements.lock")
 # Raised whenever our own code begins to make another tree of the same recipe.
 BUILDER = 3
 
-WANTED_WHEELS = ("ipykernel>=7.4", "matplotlib", "numpy", "pandas", "pip")
+WANTED_WHEELS = (
+    "bash_kernel", "ipykernel>=7.4", "ipywidgets", "matplotlib", "numpy", "pandas", "pip", "tqdm",
+)  # fmt: skip
 
 BASE_PACKAGES = (
     "base-files", "base-passwd", "bash", "bsdutils", "coreutils", "dash", "debianutils",

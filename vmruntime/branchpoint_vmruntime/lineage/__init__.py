@@ -16,6 +16,7 @@ class CheckpointKind(StrEnum):
 
     BASE = "base"
     USER = "user"
+    AUTO = "auto"
     SAFETY = "safety"
     PARKED = "parked"
     FORK_POINT = "fork-point"
@@ -51,6 +52,42 @@ class CheckpointCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Code that was run: the id of its place in a document, its number, its source."""
+
+    id: str
+    count: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRequest:
+    """A request that a kernel had not finished when it was saved, and carries on with on waking.
+
+    `id` is how the kernel names it in its answers. `question` is what it waits for a person to
+    answer, as JSON; empty if it waits for nobody.
+    """
+
+    id: str
+    cell: Cell
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What was executing when a checkpoint was taken, and what had been since its parent.
+
+    `count` is how many cells had been run. `cell` is the one that asked for the checkpoint, or was
+    the last to be run before it. `done` are the cells run on the branch since the parent.
+    """
+
+    count: int = 0
+    cell: Cell | None = None
+    done: tuple[Cell, ...] = ()
+    open: tuple[OpenRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """An immutable saved machine. `session` is None for a base checkpoint: all sessions share it.
 
@@ -67,6 +104,7 @@ class Checkpoint:
     created_at: datetime
     key: str
     cost: CheckpointCost
+    moment: Moment = field(default_factory=Moment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
