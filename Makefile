@@ -18,6 +18,7 @@ demo: setup ## run the quickstart notebook in a microVM; results in demo-output/
 	@$(BIN)/branchpoint demo
 
 test: setup ## run every test
+	@tools/browser.sh
 	@$(BIN)/pytest
 
 lint: venv ## check style, types and who imports whom

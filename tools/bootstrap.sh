@@ -2,12 +2,13 @@
 # Makes .venv at the project's root and installs the project into it; does nothing when that was done.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tools/as_root.sh
 
 stamp=.venv/.branchpoint-stamp
 
 # What the environment is made of: a change of either makes it stale.
 fingerprint() {
-    cat pyproject.toml setup.cfg tools/bootstrap.sh | sha256sum | cut -d' ' -f1
+    cat pyproject.toml setup.cfg tools/bootstrap.sh tools/as_root.sh | sha256sum | cut -d' ' -f1
 }
 
 fail() {
@@ -30,25 +31,6 @@ has_ensurepip() {
     "$1" -c 'import ensurepip, venv' 2>/dev/null
 }
 
-# What to put before a command to run it as root without being asked; fails if that cannot be.
-as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        echo env
-    elif sudo -n true 2>/dev/null; then
-        echo "sudo -n"
-    else
-        return 1
-    fi
-}
-
-install_venv_package() {
-    local root
-    root=$(as_root) || return 1
-    # Twice quiet, apt still shows what dpkg does.
-    $root apt-get -qq update && DEBIAN_FRONTEND=noninteractive $root apt-get -qq -y install \
-        --no-install-recommends python3-venv >/dev/null
-}
-
 # An ordinary user gets pip out of the distribution's own wheel, without installing anything.
 make_venv_by_wheel() (
     python=$1
@@ -68,7 +50,7 @@ make_venv_by_wheel() (
 
 make_venv() {
     local python=$1
-    if has_ensurepip "$python" || install_venv_package && has_ensurepip "$python"; then
+    if has_ensurepip "$python" || install_packages python3-venv && has_ensurepip "$python"; then
         "$python" -m venv --clear .venv
     else
         make_venv_by_wheel "$python"
