@@ -18,6 +18,11 @@ from branchpoint_vmruntime.session import Session
 log = logging.getLogger(__name__)
 
 SUBSCRIBE = 1
+TELL_AFTER_S = 3.0
+COMING_UP = (
+    "The machine is still coming up. The first of its kind has to be booted, which can take a "
+    "minute; later ones start at once.\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class Relay:
         self._notebook: Notebook | None = None
         self._failure: BranchpointError | None = None
         self._early: list[Request] = []
+        self._tells = False
         self._ending = asyncio.Event()
 
     def end(self) -> None:
@@ -106,9 +112,12 @@ class Relay:
                 try:
                     request = self._stamp.read(channel, frames)
                     local = channel is Channel.SHELL and is_local(request)
+                    tells = self._is_first_to_wait(request)
                 except (ForeignMessageError, ValueError, KeyError, TypeError) as error:
                     log.warning("dropped a message on %s: %s", channel, error)
                     continue
+                if tells:
+                    answering.create_task(self._tell_if_slow(request))
                 if request.type == "interrupt_request":
                     # It can take seconds with a silent guest, and control must stay open.
                     answering.create_task(self._interrupt(request))
@@ -122,6 +131,20 @@ class Relay:
             frame = (await self._front_end.receive(Channel.IOPUB))[0]
             if frame and frame[0] == SUBSCRIBE:
                 self._publisher.welcome(frame[1:])
+
+    def _is_first_to_wait(self, request: Request) -> bool:
+        up = self._notebook is not None or self._failure is not None
+        if up or self._tells or request.type != "execute_request":
+            return False
+        self._tells = not request.message.read().get("silent", False)
+        return self._tells
+
+    async def _tell_if_slow(self, request: Request) -> None:
+        await asyncio.sleep(TELL_AFTER_S)
+        if self._notebook is None and self._failure is None:
+            header = request.message.header
+            self._publisher.status("busy", header)
+            self._publisher.publish("stream", {"name": "stderr", "text": COMING_UP}, header)
 
     def _take_local(self, request: Request) -> None:
         # A server asks for kernel_info whenever a page is opened, also while a machine comes up.

@@ -11,6 +11,7 @@ from tests.support.fake_session import FakeSession
 from tests.support.front_end import Notebook, in_a_loop, open_notebook, open_with
 
 from branchpoint_kernel import notebook as notebook_module
+from branchpoint_kernel import relay as relay_module
 from branchpoint_kernel.relay import Opened
 from branchpoint_vmruntime.errors import MissingToolError
 
@@ -250,6 +251,33 @@ async def test_an_unforeseen_error_at_the_start_is_told_too() -> None:
     async with open_with(opening, FakeSession()) as notebook:
         answer = await notebook.run("1")
         assert "unforeseen end: ZeroDivisionError" in answer.text
+
+
+def test_of_cells_that_wait_long_for_the_machine_the_first_says_for_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay_module, "TELL_AFTER_S", 0.05)
+
+    @in_a_loop
+    async def run() -> None:
+        go_on = asyncio.Event()
+
+        @asynccontextmanager
+        async def opening() -> AsyncGenerator[Opened]:
+            await go_on.wait()
+            async with FakeSession() as session:
+                yield Opened(session, "")
+
+        async with open_with(opening, FakeSession()) as notebook:
+            hidden = notebook.send("pass", silent=True)
+            first, second = notebook.send("print('one')"), notebook.send("print('two')")
+            await notebook.wait_output(first, "has to be booted")
+            go_on.set()
+            assert (await notebook.answer(hidden)).text == ""
+            assert (await notebook.answer(first)).text == f"{relay_module.COMING_UP}one\n"
+            assert (await notebook.answer(second)).text == "two\n"
+
+    run()
 
 
 @in_a_loop
