@@ -9,7 +9,7 @@ guestd speaks to it over the control descriptor, a line each:
        once the kernel has answered and its output is known to arrive
     -> drain N
     <- drained M
-       once the N frames of the host are with the kernel and all it had said is on the port; then
+       once the N messages of the host are with the kernel and all it had said is on the port; then
        the relay keeps quiet. Freeze the kernel first, or draining may never end.
     -> resume G
        frames carry G from now on; if G is new, counting restarts at 0. Also calls off a drain.
@@ -33,7 +33,6 @@ from typing import Any
 
 import zmq
 
-from branchpoint_guest.wire import unpack_parts
 from branchpoint_guestkernel.port import Port
 from branchpoint_guestkernel.runs import OWN_MARK, Runs
 from branchpoint_guestkernel.sockets import KernelSockets, receive_nowait, send
@@ -134,8 +133,7 @@ class Relay:
         return max(0, int(min(waits) * 1000) + 1) if waits else None
 
     def _take_from_host(self) -> None:
-        for frame in self._port.read():
-            channel, *frames = unpack_parts(frame.body)
+        for channel, *frames in self._port.read():
             send(self._sockets.channels[channel], frames)
 
     def _take_from_kernel(self, ready: dict[Any, int]) -> None:

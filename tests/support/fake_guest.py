@@ -66,7 +66,8 @@ class FakeGuest:
     def speak(self, parts: Sequence[bytes], *, generation: int | None = None) -> None:
         """A message of the kernel's."""
         number = self.generation if generation is None else generation
-        self._kernel.write(wire.encode(wire.Kind.MESSAGE, number, wire.pack_parts(parts)))
+        lane = wire.lane_of(parts[0])
+        self._kernel.write(wire.encode(wire.MESSAGE, number, wire.pack_parts(parts), lane))
         self.sent += 1
 
     async def wait_asked(self, op: str) -> None:
@@ -127,12 +128,14 @@ class FakeGuest:
         self._control.write(wire.encode(wire.Kind.WAKE, self.generation, body))
 
     async def _serve_kernel(self) -> None:
-        frames = wire.FrameReader()
+        frames, messages = wire.FrameReader(), wire.Incoming()
         while data := await self._kernel_in.read(1 << 20):
             for frame in frames.feed(data):
-                if frame.generation == self.generation:
+                if frame.generation != self.generation:
+                    continue
+                if (parts := messages.take(frame)) is not None:
                     self.received += 1
-                    self.inbox.put_nowait(wire.unpack_parts(frame.body))
+                    self.inbox.put_nowait(parts)
             async with self._arrived:
                 self._arrived.notify_all()
             await self.listening.wait()

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from branchpoint_guest.wire import FrameReader, Kind, encode, pack_parts, unpack_parts
+from branchpoint_guest.wire import MESSAGE, FrameReader, Incoming, encode, lane_of, pack_parts
 from branchpoint_vmruntime.errors import KernelDiedError, MachineEndedError
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +86,7 @@ class GuestKernel:
         self.reader, self.writer = await asyncio.open_connection(sock=self.port, limit=1 << 24)
         self.order_reader, self.order_writer = await asyncio.open_connection(sock=self.orders)
         self.frames = FrameReader()
+        self.messages = Incoming()
         self.inbox: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
         self.pump = asyncio.create_task(self._pump())
         assert await self.answer() == ("ready", "")
@@ -110,7 +111,8 @@ class GuestKernel:
         if self.relay.poll() is not None or self.pump.done():
             raise MachineEndedError("the machine has ended")
         self.sent += 1
-        self.writer.write(encode(Kind.MESSAGE, self.generation, pack_parts(parts)))
+        lane = lane_of(parts[0])
+        self.writer.write(encode(MESSAGE, self.generation, pack_parts(parts), lane))
         await self.writer.drain()
 
     async def receive(self) -> list[bytes]:
@@ -129,8 +131,9 @@ class GuestKernel:
             while data := await self.reader.read(1 << 20):
                 for frame in self.frames.feed(data):
                     assert frame.generation == self.generation
-                    self.received += 1
-                    self.inbox.put_nowait(unpack_parts(frame.body))
+                    if (parts := self.messages.take(frame)) is not None:
+                        self.received += 1
+                        self.inbox.put_nowait(parts)
         watch.cancel()
         with suppress(subprocess.TimeoutExpired):
             self.relay.wait(2)

@@ -1,25 +1,36 @@
 """The frames host and guest exchange over a port: the one guest module the host imports. Pure.
 
-A frame is a 16-byte header and a body. Header, little-endian: magic `BP`, kind (1 byte), one zero
-byte, generation (u32), body length (u32), CRC-32 of those twelve bytes (u32). The generation is the
-number of the incarnation that sent it; a receiver drops frames of any other. The CRC covers the
+A frame is a 16-byte header and a body. Header, little-endian: magic `BP`, kind (1 byte), lane (1
+byte), generation (u32), body length (u32), CRC-32 of those twelve bytes (u32). The generation is
+the number of the incarnation that sent it; a receiver drops frames of any other. The CRC covers the
 header alone: the ports are lossless, but a reader that is out of step must find out at once instead
 of waiting for 4 GB.
+
+A message of the kernel's is cut into chunks, a frame each, so that one on a more urgent lane can go
+between two of them: `Outgoing` cuts, `Incoming` puts together. The lane's highest bit says that
+more of the message follows. Within a lane messages stay whole and in order.
 """
 
 import json
 import struct
 import zlib
+from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-_FACTS = struct.Struct("<2sBxII")
+_FACTS = struct.Struct("<2sBBII")
 _CHECK = struct.Struct("<I")
 _TIME = struct.Struct("<d")
 HEADER_SIZE = _FACTS.size + _CHECK.size
 MAGIC = b"BP"
 MAX_BODY = 1 << 30
+MORE = 0x80
+# The most urgent first. A reply on the shell channel stays behind the output that came before it:
+# some clients drop what output comes long after the reply.
+URGENT, ANSWER, ORDINARY = range(3)
+LANES = (URGENT, ANSWER, ORDINARY)
+_LANE_OF_CHANNEL = {b"control": URGENT, b"stdin": ANSWER}
 
 
 class WireError(ValueError):
@@ -32,7 +43,7 @@ class Kind(IntEnum):
     CONTROL = 1
     """One JSON object."""
     MESSAGE = 2
-    """Parts, by `pack_parts`."""
+    """A chunk of a message's parts, by `pack_parts`."""
     WAKE = 3
     """Fields, by `pack_fields`: the order to wake, or the answer to it."""
     CLOCK = 4
@@ -46,28 +57,29 @@ _KINDS = frozenset((CONTROL, MESSAGE, WAKE, CLOCK))
 
 
 class Frame(NamedTuple):
-    """One frame as received; `kind` is a value of `Kind`."""
+    """One frame as received; `kind` is a value of `Kind`, `lane` may bear the mark `MORE`."""
 
     kind: int
     generation: int
     body: bytes
+    lane: int = 0
 
 
-def header(kind: int, generation: int, length: int) -> bytes:
+def header(kind: int, generation: int, length: int, lane: int = 0) -> bytes:
     """The header that goes before a body of `length` bytes."""
     if length > MAX_BODY:
         raise WireError(f"a frame of {length} bytes is over the limit of {MAX_BODY}")
-    facts = _FACTS.pack(MAGIC, kind, generation, length)
+    facts = _FACTS.pack(MAGIC, kind, lane, generation, length)
     return facts + _CHECK.pack(zlib.crc32(facts))
 
 
-def encode(kind: int, generation: int, body: bytes) -> bytes:
+def encode(kind: int, generation: int, body: bytes, lane: int = 0) -> bytes:
     r"""A whole frame.
 
     >>> encode(Kind.CONTROL, 3, b"{}")[:4]
     b'BP\x01\x00'
     """
-    return header(kind, generation, len(body)) + body
+    return header(kind, generation, len(body), lane) + body
 
 
 def encode_control(generation: int, message: dict[str, Any]) -> bytes:
@@ -120,8 +132,11 @@ def pack_parts(parts: Sequence[bytes]) -> bytes:
     >>> unpack_parts(pack_parts([b"shell", b"", b"xyz"]))
     [b'shell', b'', b'xyz']
     """
-    lengths = struct.pack(f"<I{len(parts)}I", len(parts), *map(len, parts))
-    return b"".join([lengths, *parts])
+    return b"".join([_lengths(parts), *parts])
+
+
+def _lengths(parts: Sequence[bytes]) -> bytes:
+    return struct.pack(f"<I{len(parts)}I", len(parts), *map(len, parts))
 
 
 def unpack_parts(body: bytes) -> list[bytes]:
@@ -164,7 +179,7 @@ class FrameReader:
         if len(self._buffer) < HEADER_SIZE:
             return None
         facts = bytes(self._buffer[: _FACTS.size])
-        magic, kind, generation, length = _FACTS.unpack(facts)
+        magic, kind, lane, generation, length = _FACTS.unpack(facts)
         (check,) = _CHECK.unpack_from(self._buffer, _FACTS.size)
         if magic != MAGIC or zlib.crc32(facts) != check:
             raise WireError(f"not a frame header: {bytes(self._buffer[:HEADER_SIZE])!r}")
@@ -175,6 +190,91 @@ class FrameReader:
         end = HEADER_SIZE + length
         if len(self._buffer) < end:
             return None
-        body = bytes(self._buffer[HEADER_SIZE:end])
+        with memoryview(self._buffer) as view:
+            body = bytes(view[HEADER_SIZE:end])
         del self._buffer[:end]
-        return Frame(kind, generation, body)
+        return Frame(kind, generation, body, lane)
+
+
+def lane_of(channel: bytes) -> int:
+    """The lane for a message on that Jupyter channel."""
+    return _LANE_OF_CHANNEL.get(channel, ORDINARY)
+
+
+class Outgoing:
+    """Messages on their way out, cut into frames of `chunk_bytes` at most, copied only then.
+
+    The first part of a message is its channel's name.
+    """
+
+    def __init__(self, chunk_bytes: int) -> None:
+        self._room = chunk_bytes - HEADER_SIZE
+        self._lanes: tuple[deque[deque[memoryview]], ...] = tuple(deque() for _ in LANES)
+        self.waiting_bytes = [0 for _ in LANES]
+
+    def put(self, parts: Sequence[bytes]) -> int:
+        """Queue a message; its size in bytes."""
+        lane = lane_of(parts[0])
+        pieces = deque(memoryview(part) for part in (_lengths(parts), *parts) if part)
+        size = sum(map(len, pieces))
+        self._lanes[lane].append(pieces)
+        self.waiting_bytes[lane] += size
+        return size
+
+    def next_frame(self, generation: int) -> tuple[bytes, int, bool] | None:
+        """The frame to send now, the bytes of messages in it, and whether it ends a message.
+
+        None if nothing waits.
+        """
+        for lane in LANES:
+            if self._lanes[lane]:
+                return self._cut(lane, generation)
+        return None
+
+    def clear(self) -> None:
+        """Forget all that waits."""
+        for lane in LANES:
+            self._lanes[lane].clear()
+            self.waiting_bytes[lane] = 0
+
+    def _cut(self, lane: int, generation: int) -> tuple[bytes, int, bool]:
+        pieces = self._lanes[lane][0]
+        chunk: list[memoryview] = []
+        left = self._room
+        while pieces and left:
+            piece = pieces.popleft()
+            if len(piece) > left:
+                pieces.appendleft(piece[left:])
+                piece = piece[:left]
+            chunk.append(piece)
+            left -= len(piece)
+        size = self._room - left
+        self.waiting_bytes[lane] -= size
+        is_last = not pieces
+        if is_last:
+            self._lanes[lane].popleft()
+        head = header(MESSAGE, generation, size, lane if is_last else lane | MORE)
+        return b"".join([head, *chunk]), size, is_last
+
+
+class Incoming:
+    """Puts messages together from their chunks, lane by lane."""
+
+    def __init__(self) -> None:
+        self._chunks: tuple[list[bytes], ...] = tuple([] for _ in LANES)
+
+    def take(self, frame: Frame) -> list[bytes] | None:
+        """The parts of the message that this frame completes; None if more of it is to come."""
+        lane = frame.lane & ~MORE
+        if lane not in LANES:
+            raise WireError(f"a chunk on unknown lane {lane}")
+        chunks = self._chunks[lane]
+        if frame.lane & MORE or chunks:
+            chunks.append(frame.body)
+        if frame.lane & MORE:
+            return None
+        if not chunks:
+            return unpack_parts(frame.body)
+        whole = b"".join(chunks)
+        chunks.clear()
+        return unpack_parts(whole)

@@ -19,6 +19,9 @@ from branchpoint_vmruntime.errors import (
 )
 
 QUEUE_LIMIT_BYTES = 64 << 20
+CHUNK_BYTES = 256 << 10
+# What may wait on one lane for the guest to read before its senders wait themselves.
+WAITING_LIMIT_BYTES = 64 << 10
 # What taking apart bytes that are not what the wire says can raise.
 _GARBAGE = (ValueError, LookupError, TypeError)
 
@@ -136,7 +139,10 @@ class ControlLink(asyncio.Protocol):
 
 
 class KernelLink(asyncio.Protocol):
-    """Messages to and from the kernel of one incarnation. Implements `session.KernelChannel`."""
+    """Messages to and from the kernel of one incarnation. Implements `session.KernelChannel`.
+
+    They travel in chunks, and an urgent one goes between the chunks of others, both ways.
+    """
 
     def __init__(self, incarnation: str) -> None:
         self.incarnation = incarnation
@@ -144,15 +150,18 @@ class KernelLink(asyncio.Protocol):
         self.sent = 0
         self.received = 0
         self._reader = wire.FrameReader()
-        self._queue: deque[list[bytes]] = deque()
+        self._incoming = wire.Incoming()
+        self._outgoing = wire.Outgoing(CHUNK_BYTES)
+        self._queues: tuple[deque[list[bytes]], ...] = tuple(deque() for _ in wire.LANES)
         self._queued_bytes = 0
         self._draining = 0
         self._arrived = asyncio.Event()
         self._gate = asyncio.Event()
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._room = tuple(asyncio.Event() for _ in wire.LANES)
+        self._writable = True
         self._transport: asyncio.Transport | None = None
         self._end: MachineError | None = None
+        self._note_room()
 
     @classmethod
     async def open(cls, sock: socket.socket, incarnation: str) -> "KernelLink":
@@ -174,37 +183,41 @@ class KernelLink(asyncio.Protocol):
         self._generation = number
         self.sent = 0
         self.received = 0
+        self._incoming = wire.Incoming()
 
     async def send(self, parts: Sequence[bytes]) -> None:
         """Queue a message for the kernel; waits while the machine is at rest or slow to read."""
+        room = self._room[wire.lane_of(parts[0])]
         # Both at once: the gate may have closed while there was no room.
-        while self._end is None and not (self._gate.is_set() and self._writable.is_set()):
+        while self._end is None and not (self._gate.is_set() and room.is_set()):
             await self._gate.wait()
-            await self._writable.wait()
+            await room.wait()
         if self._end is not None or self._transport is None:
             raise self._end or MachineEndedError("the link is closed")
-        body = wire.pack_parts(parts)
         self.sent += 1
-        self._transport.write(wire.header(wire.Kind.MESSAGE, self.generation, len(body)))
-        self._transport.write(body)
+        self._outgoing.put(parts)
+        self._write()
 
     async def receive(self) -> list[bytes]:
-        """The next message, in order.
+        """The next message, the most urgent first, else in order.
 
         Once all have been taken, the error that says why there are no more.
         """
-        while not self._queue:
+        while not any(self._queues):
             if self._end is not None:
                 raise self._end
             self._arrived.clear()
             await self._arrived.wait()
-        parts = self._queue.popleft()
+        parts = next(queue for queue in self._queues if queue).popleft()
         self._queued_bytes -= sum(map(len, parts))
         self._regulate()
         return parts
 
     def quiesce(self) -> int:
-        """Let no more out; the number sent in this incarnation, for the guest to wait for."""
+        """Let no more in; the number sent in this incarnation, for the guest to wait for.
+
+        What waits here already is still written: the guest cannot come to rest before.
+        """
         self._gate.clear()
         return self.sent
 
@@ -236,15 +249,18 @@ class KernelLink(asyncio.Protocol):
     def fail(self, error: MachineError) -> None:
         """Nothing more will come, for this reason."""
         self._end = self._end or error
+        self._outgoing.clear()
+        self._note_room()
         self._arrived.set()
         self._gate.set()
-        self._writable.set()
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
         self._transport = cast("asyncio.Transport", transport)
+        # So that what is urgent has no more than about a chunk before it.
+        self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
@@ -259,9 +275,11 @@ class KernelLink(asyncio.Protocol):
         for frame in self._reader.feed(data):
             if frame.generation != self.generation:
                 continue
+            parts = self._incoming.take(frame)
+            if parts is None:
+                continue
             self.received += 1
-            parts = wire.unpack_parts(frame.body)
-            self._queue.append(parts)
+            self._queues[frame.lane].append(parts)
             self._queued_bytes += sum(map(len, parts))
 
     def _regulate(self) -> None:
@@ -274,12 +292,28 @@ class KernelLink(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """Called by asyncio."""
-        self._writable.clear()
+        """Called by asyncio, from within a write that did not go through at once."""
+        self._writable = False
 
     def resume_writing(self) -> None:
         """Called by asyncio."""
-        self._writable.set()
+        self._writable = True
+        self._write()
+
+    def _write(self) -> None:
+        while self._writable and self._transport is not None:
+            following = self._outgoing.next_frame(self.generation)
+            if following is None:
+                break
+            self._transport.write(following[0])
+        self._note_room()
+
+    def _note_room(self) -> None:
+        for waiting, room in zip(self._outgoing.waiting_bytes, self._room, strict=True):
+            if waiting < WAITING_LIMIT_BYTES:
+                room.set()
+            else:
+                room.clear()
 
 
 def _out_of_step(error: Exception) -> MachineError:

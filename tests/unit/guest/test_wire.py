@@ -11,21 +11,27 @@ from hypothesis import strategies as st
 
 from branchpoint_guest.wire import (
     HEADER_SIZE,
+    LANES,
     MAX_BODY,
     Frame,
     FrameReader,
+    Incoming,
     Kind,
+    Outgoing,
     WireError,
     decode_control,
     encode,
     encode_control,
     header,
+    lane_of,
     pack_parts,
     unpack_parts,
 )
 
 GENERATIONS = st.integers(0, 2**32 - 1)
-FRAMES = st.builds(Frame, st.sampled_from(Kind), GENERATIONS, st.binary(max_size=300))
+FRAMES = st.builds(
+    Frame, st.sampled_from(Kind), GENERATIONS, st.binary(max_size=300), st.integers(0, 255)
+)
 JSON_OBJECTS = st.dictionaries(
     st.text(),
     st.recursive(
@@ -38,7 +44,7 @@ JSON_OBJECTS = st.dictionaries(
 
 
 def stream_of(frames: list[Frame]) -> bytes:
-    return b"".join(encode(frame.kind, frame.generation, frame.body) for frame in frames)
+    return b"".join(encode(*frame) for frame in frames)
 
 
 def chopped(stream: bytes, cuts: list[int]) -> list[bytes]:
@@ -58,7 +64,7 @@ def test_any_cut_of_a_stream_yields_the_same_frames(frames: list[Frame], cuts: l
 def test_byte_by_byte_each_frame_comes_with_its_last_byte(frames: list[Frame]) -> None:
     reader = FrameReader()
     for frame in frames:
-        *most, last = encode(frame.kind, frame.generation, frame.body)
+        *most, last = encode(*frame)
         assert all(reader.feed(bytes([byte])) == [] for byte in most)
         assert reader.feed(bytes([last])) == [frame]
 
@@ -155,3 +161,67 @@ def test_a_control_message_comes_out_as_it_went_in(
 def test_a_control_body_that_is_no_object_is_a_wire_error(body: bytes) -> None:
     with pytest.raises(WireError):
         decode_control(Frame(Kind.CONTROL, 1, body))
+
+
+CHANNELS = st.sampled_from([b"control", b"stdin", b"shell", b"iopub"])
+MESSAGES = st.lists(
+    st.tuples(CHANNELS, st.lists(st.binary(max_size=200), max_size=4)).map(
+        lambda message: [message[0], *message[1]]
+    ),
+    max_size=8,
+)
+
+
+@given(MESSAGES, st.integers(HEADER_SIZE + 1, 300), st.data())
+def test_chunks_come_out_as_the_messages_that_went_in_whatever_went_between(
+    messages: list[list[bytes]], chunk_bytes: int, data: st.DataObject
+) -> None:
+    outgoing, incoming, reader = Outgoing(chunk_bytes), Incoming(), FrameReader()
+    arrived: list[list[bytes]] = []
+    ends = 0
+    waiting = list(messages)
+    while waiting or any(outgoing.waiting_bytes):
+        for _ in range(data.draw(st.integers(0, len(waiting)))):
+            outgoing.put(waiting.pop(0))
+        if (following := outgoing.next_frame(3)) is None:
+            continue
+        sent, _, is_last = following
+        assert len(sent) <= chunk_bytes
+        ends += is_last
+        taken = [incoming.take(frame) for frame in reader.feed(sent)]
+        arrived += [parts for parts in taken if parts is not None]
+    assert ends == len(arrived) == len(messages)
+    for lane in LANES:
+        assert of_lane(arrived, lane) == of_lane(messages, lane)
+
+
+def of_lane(messages: list[list[bytes]], lane: int) -> list[list[bytes]]:
+    return [message for message in messages if lane_of(message[0]) == lane]
+
+
+def test_what_is_urgent_goes_before_the_rest_of_what_is_under_way() -> None:
+    outgoing, incoming, reader = Outgoing(100), Incoming(), FrameReader()
+    outgoing.put([b"iopub", bytes(1000)])
+    stream = (outgoing.next_frame(1) or (b"",))[0]
+    outgoing.put([b"shell", b"reply"])
+    outgoing.put([b"stdin", b"question"])
+    outgoing.put([b"control", b"answer"])
+    while (following := outgoing.next_frame(1)) is not None:
+        stream += following[0]
+    taken = [incoming.take(frame) for frame in reader.feed(stream)]
+    order = [parts[0] for parts in taken if parts]
+    assert order == [b"control", b"stdin", b"iopub", b"shell"]
+
+
+def test_what_was_waiting_and_is_cleared_is_not_sent() -> None:
+    outgoing = Outgoing(100)
+    outgoing.put([b"iopub", bytes(1000)])
+    outgoing.next_frame(1)
+    outgoing.clear()
+    assert outgoing.next_frame(1) is None
+    assert not any(outgoing.waiting_bytes)
+
+
+def test_a_chunk_on_a_lane_there_is_not_is_a_wire_error() -> None:
+    with pytest.raises(WireError, match="lane"):
+        Incoming().take(Frame(Kind.MESSAGE, 1, pack_parts([b"shell"]), lane=9))

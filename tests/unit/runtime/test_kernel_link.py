@@ -252,3 +252,32 @@ async def test_garbage_from_the_guest_is_an_error_for_the_reader_and_not_silence
         ends.guest.write_kernel(data)
         with pytest.raises(MachineError, match="could not be understood"):
             await ends.kernel.receive()
+
+
+@in_a_loop
+async def test_a_control_request_does_not_wait_for_a_large_cell_that_is_under_way() -> None:
+    async with linked() as ends:
+        await fill(ends)
+        await ends.kernel.send([b"control", b"interrupt"])
+        ends.guest.listening.set()
+        order = [(await ends.guest.inbox.get())[0] for _ in range(2)]
+        assert order == [b"control", b"shell"]
+
+
+@in_a_loop
+async def test_what_was_accepted_is_written_even_after_it_was_brought_to_rest() -> None:
+    async with linked() as ends:
+        await fill(ends)
+        assert ends.kernel.quiesce() == 2
+        ends.guest.listening.set()
+        assert (await ends.guest.inbox.get()) == [b"shell", LARGE]
+
+
+@in_a_loop
+async def test_what_is_urgent_is_handed_out_before_output_that_arrived_earlier() -> None:
+    async with linked() as ends:
+        for channel in (b"iopub", b"control", b"iopub"):
+            ends.guest.speak([channel])
+        await ends.kernel.wait_received(3)
+        order = [(await ends.kernel.receive())[0] for _ in range(3)]
+        assert order == [b"control", b"iopub", b"iopub"]
