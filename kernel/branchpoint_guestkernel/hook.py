@@ -3,7 +3,7 @@
 `--ext=branchpoint_guestkernel.hook`. A daemon thread answers guestd on the unix socket
 `$BRANCHPOINT_HOOK_SOCKET` (a leading `@` means abstract), a line of tab-separated fields each:
 
-    awake INCARNATION BRANCH INDEX SESSION RESEED
+    awake INCARNATION BRANCH INDEX SESSION REASON RESEED
     -> awake NONCE RESEEDED
 
 where RESEED is bytes in hexadecimal or nothing, and RESEEDED names generators, comma-separated.
@@ -18,48 +18,46 @@ process has loaded them already. One that is loaded later seeds itself from the 
 Generator objects made by the user (`random.Random()`, `numpy.random.default_rng()`) are copies in
 every fork and stay equal. With no RESEED nothing is touched.
 
+Once it has answered, what the user gave to `branchpoint.on_wake` is called.
+
+On a second socket, that address with `.questions` after it, it answers in its own time, each
+connection in a thread of its own, for what it asks of the user's objects may never return:
+
+    variables REPR_LIMIT
+    -> JSON, as `variables` has it
+
 Nothing is imported at a wake, and every path is walked once at start: under emulation a first time
 costs 10 ms or more.
 """
 
+import contextlib
+import json
 import os
 import random
 import socket
 import sys
 import threading
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
-from IPython.core.error import UsageError
+from branchpoint.waking import adopt, identity, run_callbacks
+from branchpoint_guestkernel import magics
+from branchpoint_guestkernel.variables import describe_variables
 
 SOCKET_VARIABLE = "BRANCHPOINT_HOOK_SOCKET"
-LINE_MAGICS = (
-    "checkpoint",
-    "fork",
-    "rollback",
-    "branches",
-    "checkpoints",
-    "switch",
-    "keep",
-    "drop",
-)
-CELL_MAGICS = ("branch",)
 NONCE = os.urandom(16).hex()
 
-_identity = {"incarnation": "", "branch": "", "index": "0", "session": ""}
-_VARIABLES = {key: f"BRANCHPOINT_{key.upper()}" for key in _identity}
+_ENVIRONMENT = tuple(
+    f"BRANCHPOINT_{name}" for name in ("INCARNATION", "BRANCH", "INDEX", "SESSION", "REASON")
+)
 
 
-class Shell(Protocol):
+class Shell(magics.Magics, Protocol):
     """What is used of IPython's InteractiveShell, which has no complete types."""
 
     user_ns: dict[str, Any]
+    user_ns_hidden: dict[str, Any]
 
     def push(self, variables: dict[str, Any], interactive: bool) -> None: ...  # noqa: FBT001
-    def register_magic_function(
-        self, func: Callable[..., None], magic_kind: str, magic_name: str
-    ) -> None: ...
 
 
 class BranchIdentity:
@@ -68,22 +66,22 @@ class BranchIdentity:
     @property
     def name(self) -> str:
         """The branch's name."""
-        return str(_identity["branch"])
+        return identity().name
 
     @property
     def index(self) -> int:
         """0 for the first branch of a session, else the number among the forks it was made with."""
-        return int(_identity["index"])
+        return identity().index
 
     @property
     def incarnation(self) -> str:
         """The id of this waking; another after every fork, rollback and resume."""
-        return str(_identity["incarnation"])
+        return identity().incarnation
 
     @property
     def session(self) -> str:
         """The id of the notebook's session."""
-        return str(_identity["session"])
+        return identity().session
 
     def __repr__(self) -> str:
         return f"<branch {self.name!r}, index {self.index}>"
@@ -106,13 +104,6 @@ def reseed(seed: bytes) -> list[str]:
     return reseeded
 
 
-def adopt(**identity: str) -> None:
-    """Be this from now on, and tell processes started from here."""
-    for key, value in identity.items():
-        _identity[key] = value
-        os.environ[_VARIABLES[key]] = value
-
-
 def offer_branch(shell: Shell) -> None:
     """Put `branch` into the user's namespace, out of sight of `%who`, unless the name is theirs."""
     if "branch" not in shell.user_ns:
@@ -125,9 +116,7 @@ class Answering(threading.Thread):
     def __init__(self, shell: Shell, address: str) -> None:
         super().__init__(name="branchpoint-hook", daemon=True)
         self._shell = shell
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind("\0" + address[1:] if address.startswith("@") else address)
-        self._listener.listen()
+        self._listener = _listen(address)
 
     def run(self) -> None:
         """Serve one connection after another."""
@@ -138,6 +127,7 @@ class Answering(threading.Thread):
                     for line in lines:
                         lines.write(self.answer(line))
                         lines.flush()
+                        run_callbacks()
                 except OSError:
                     continue
 
@@ -153,41 +143,57 @@ class Answering(threading.Thread):
         word, _, rest = line.partition(" ")
         if word != "awake":
             raise ValueError(f"unknown order {word!r}")
-        incarnation, branch, index, session, seed = rest.split("\t")
-        adopt(incarnation=incarnation, branch=branch, index=index, session=session)
+        *who, seed = rest.split("\t")
+        incarnation, branch, index, session, reason = who
+        adopt(branch, int(index), incarnation, session, reason)
+        for variable, value in zip(_ENVIRONMENT, who, strict=True):
+            os.environ[variable] = value
         offer_branch(self._shell)
         return reseed(bytes.fromhex(seed)) if seed else []
 
 
-def explain_line(name: str, line: str) -> None:
-    """Stands in for the host's magic wherever the host cannot see it."""
-    raise UsageError(
-        f"%{name} works at the top level of a cell, at the start of a line: "
-        "not inside a function, loop, with block, assignment or string"
-    )
+class Inquiries(threading.Thread):
+    """Takes questions about the user's objects, and never waits for an answer itself."""
+
+    def __init__(self, shell: Shell, address: str) -> None:
+        super().__init__(name="branchpoint-inquiries", daemon=True)
+        self._shell = shell
+        self._listener = _listen(f"{address}.questions")
+
+    def run(self) -> None:
+        """Give each connection a thread of its own."""
+        while True:
+            connection, _ = self._listener.accept()
+            name = "branchpoint-inquiry"
+            threading.Thread(
+                target=self._answer, args=(connection,), name=name, daemon=True
+            ).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rwb") as lines, contextlib.suppress(OSError):
+            word, _, limit = lines.readline().decode().partition(" ")
+            if word == "variables":
+                found = describe_variables(
+                    self._shell.user_ns, self._shell.user_ns_hidden, repr_limit=int(limit)
+                )
+                lines.write(json.dumps(found).encode())
 
 
-def explain_cell(name: str, line: str, cell: str) -> None:
-    """Stands in for the host's cell magic wherever the host cannot see it."""
-    raise UsageError(f"%%{name} must be the first line of a cell")
-
-
-def register_explanations(shell: Shell) -> None:
-    """Make the host's magics known, so that a misplaced one is explained instead of unknown."""
-    for name in LINE_MAGICS:
-        shell.register_magic_function(partial(explain_line, name), "line", name)
-    for name in CELL_MAGICS:
-        shell.register_magic_function(partial(explain_cell, name), "cell", name)
+def _listen(address: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind("\0" + address[1:] if address.startswith("@") else address)
+    listener.listen()
+    return listener
 
 
 def load_ipython_extension(shell: Shell) -> None:
     """IPython's entry point for extensions."""
-    register_explanations(shell)
-    offer_branch(shell)
+    magics.register(shell)
     address = os.environ.get(SOCKET_VARIABLE)
     if not address:
         return
     answering = Answering(shell, address)
-    walk = "\t".join([*_identity.values(), os.urandom(32).hex()])
+    walk = "\t".join(["", "main", "0", "", "start", os.urandom(32).hex()])
     answering.answer(f"awake {walk}\n".encode())
     answering.start()
+    Inquiries(shell, address).start()

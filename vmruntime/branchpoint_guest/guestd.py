@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +15,12 @@ from types import FrameType
 from typing import IO, Any
 
 from branchpoint_guest import wire
+from branchpoint_guest.calls import ADDRESS, Calls
 from branchpoint_guest.freezer import FreezeTimeoutError, UserCgroup
-from branchpoint_guest.kernel_process import KernelProcess, user_environment
+from branchpoint_guest.installing import install
+from branchpoint_guest.kernel_process import QUESTIONS_SOCKET, KernelProcess, user_environment
 from branchpoint_guest.ports import ControlPort, find_port
+from branchpoint_guest.questions import Questions
 from branchpoint_guest.waking import IDENTITY, Waking
 
 _FREEZE_TIMEOUT_S = 5.0
@@ -40,10 +42,16 @@ class Guestd:
     One message, one handler, one reply under the same id.
     """
 
-    def __init__(self, port: ControlPort, cgroup: UserCgroup, waking: Waking) -> None:
+    def __init__(
+        self, port: ControlPort, cgroup: UserCgroup, waking: Waking, calls_address: str
+    ) -> None:
         self._port = port
         self._cgroup = cgroup
         self._waking = waking
+        self._calls = Calls(calls_address, port.send_text)
+        self._questions = Questions()
+        self._at_rest = False
+        self._poller = select.poll()
         self._kernel: KernelProcess | None = None
         self._commands: dict[int, _Command] = {}
         self._identity_text = "{}"
@@ -55,6 +63,8 @@ class Guestd:
             "interrupt": self._interrupt,
             "run": self._run,
             "exec": self._exec,
+            "answer": self._answer,
+            "variables": self._variables,
         }
 
     def serve(self) -> None:
@@ -64,29 +74,46 @@ class Guestd:
         os.set_blocking(wakeup, False)
         signal.set_wakeup_fd(child_signal, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _note_nothing)
-        poller = select.poll()
-        poller.register(self._port.fd, select.POLLIN)
-        poller.register(wakeup, select.POLLIN)
+        self._poller.register(self._port.fd, select.POLLIN)
+        self._poller.register(wakeup, select.POLLIN)
+        self._listen_to_user()
         self._port.send({"op": "booted", "uptime_s": time.monotonic()})
         relay_fd = -1
         while True:
             if self._kernel and relay_fd < 0:
                 relay_fd = self._kernel.relay_link.sock.fileno()
-                poller.register(relay_fd, select.POLLIN)
-            ready = dict(poller.poll())
+                self._poller.register(relay_fd, select.POLLIN)
+            ready = dict(self._poller.poll())
             if self._port.fd in ready:
-                for frame in self._port.receive_nowait():
-                    if frame.kind == wire.WAKE:
-                        self._wake(wire.unpack_fields(frame.body))
-                    elif frame.kind == wire.CONTROL:
-                        self._handle(wire.decode_control(frame))
+                self._serve_host()
             if wakeup in ready:
                 os.read(wakeup, 4096)
                 self._reap()
             if self._kernel and relay_fd in ready:
                 self._pass_on_relay_messages(self._kernel)
                 if self._kernel.relay_link.closed:
-                    poller.unregister(relay_fd)
+                    self._poller.unregister(relay_fd)
+            if not self._at_rest:
+                self._calls.serve()
+                self._questions.serve()
+
+    def _serve_host(self) -> None:
+        for frame in self._port.receive_nowait():
+            if frame.kind == wire.WAKE:
+                self._wake(wire.unpack_fields(frame.body))
+            elif frame.kind == wire.CONTROL:
+                self._handle(wire.decode_control(frame))
+
+    def _listen_to_user(self) -> None:
+        """Hear what the user's processes ask and answer; at rest no byte of it may go out."""
+        self._at_rest = False
+        self._poller.register(self._calls, select.POLLIN)
+        self._poller.register(self._questions, select.POLLIN)
+
+    def _be_deaf_to_user(self) -> None:
+        self._at_rest = True
+        self._poller.register(self._calls, 0)
+        self._poller.register(self._questions, 0)
 
     def _handle(self, message: Message) -> None:
         try:
@@ -122,6 +149,7 @@ class Guestd:
                 self._cgroup.thaw()
                 raise CommandError("messages on their way to the host could not be drained")
             sent = int(answer)
+        self._be_deaf_to_user()
         return {
             "sent": sent,
             "phases_ms": _phases(freeze=frozen - started, drain=time.monotonic() - frozen),
@@ -131,6 +159,7 @@ class Guestd:
         self._set_clock()
         self._resume_relay()
         self._cgroup.thaw()
+        self._listen_to_user()
         return {}
 
     def _wake(self, order: list[str]) -> None:
@@ -140,7 +169,7 @@ class Guestd:
         milliseconds when emulated, while the user's processes wait.
         """
         started = time.monotonic()
-        number, generation, entropy, reseed, identity, host_name, *names = order
+        number, generation, entropy, reseed, identity, host_name, reason, *names = order
         self._port.generation = int(generation)
         self._set_clock()
         clock = time.monotonic()
@@ -151,7 +180,10 @@ class Guestd:
         thawed = time.monotonic()
         nonce, reseeded = "", ""
         if self._kernel and self._kernel.hook:
-            nonce, reseeded = self._kernel.hook.greet([*names, reseed], _HOOK_TIMEOUT_S)
+            nonce, reseeded = self._kernel.hook.greet([*names, reason, reseed], _HOOK_TIMEOUT_S)
+        # After the kernel knows who it is: what a call returns to may ask.
+        self._calls.wake(reason, *names)
+        self._listen_to_user()
         # Last, since it wakes the relay, which would compete with the kernel's answer; the host
         # sends it nothing before it has ours.
         self._resume_relay()
@@ -174,13 +206,15 @@ class Guestd:
     def _run(self, message: Message) -> None:
         if self._kernel is None or self._kernel.relay_link.closed:
             raise CommandError("there is no kernel to run code in")
-        self._kernel.relay_link.send_line(f"run {json.dumps(message)}")
+        # An answer that comes in another incarnation is nobody's: ids are not unique across them.
+        asked = {**message, "id": [self._port.generation, message["id"]]}
+        self._kernel.relay_link.send_line(f"run {json.dumps(asked)}")
 
     def _pass_on_relay_messages(self, kernel: KernelProcess) -> None:
         for word, rest in kernel.relay_link.receive_nowait():
             match word:
                 case "ran":
-                    self._port.send({**json.loads(rest), "op": "reply"})
+                    self._pass_on_result(json.loads(rest))
                 case "ready":
                     kernel.connect_hook()
                     self._port.send({"op": "kernel-ready"})
@@ -189,15 +223,47 @@ class Guestd:
         if kernel.relay_link.closed:
             self._port.send({"op": "relay-ended"})
 
+    def _pass_on_result(self, result: Message) -> None:
+        generation, number = result["id"]
+        if generation == self._port.generation:
+            self._port.send({**result, "op": "reply", "id": number})
+
+    def _answer(self, message: Message) -> Message:
+        self._calls.answer(message["call"], message["answer"])
+        return {}
+
+    def _variables(self, message: Message) -> Message | None:
+        if self._kernel is None or self._kernel.hook is None:
+            return {"variables": None}
+        generation = self._port.generation
+
+        def take(answer: bytes | None) -> None:
+            if generation != self._port.generation:
+                return
+            head = b'{"op": "reply", "id": %d, ' % message["id"]
+            if answer is None:
+                refusal = b'"error": "the kernel could not say what its variables are"'
+                self._port.send_text(head, refusal, b"}")
+            else:
+                self._port.send_text(head, b'"variables": ', answer, b"}")
+
+        order = f"variables {int(message['repr_limit'])}"
+        self._questions.ask(QUESTIONS_SOCKET, order, take, float(message["timeout_s"]))
+        return None
+
     def _exec(self, message: Message) -> None:
-        command = _Command(message, self._cgroup, json.loads(self._identity_text))
+        command = _Command(
+            message, self._cgroup, json.loads(self._identity_text), self._port.generation
+        )
         self._commands[command.process.pid] = command
 
     def _reap(self) -> None:
         while (dead := _next_dead()) is not None:
             command = self._commands.pop(dead, None)
             if command is not None:
-                self._port.send({"op": "reply", "id": command.id, **command.result()})
+                result = command.result()
+                if command.generation == self._port.generation:
+                    self._port.send({"op": "reply", "id": command.id, **result})
             elif self._kernel and dead == self._kernel.kernel.pid:
                 self._report_kernel_end(self._kernel)
             elif self._kernel and dead == self._kernel.relay.pid:
@@ -221,8 +287,11 @@ class Guestd:
 class _Command:
     """A command of the host's, run among the user's processes, its output kept in unnamed files."""
 
-    def __init__(self, message: Message, cgroup: UserCgroup, identity: Message) -> None:
+    def __init__(
+        self, message: Message, cgroup: UserCgroup, identity: Message, generation: int
+    ) -> None:
         self.id = message["id"]
+        self.generation = generation
         self._output, self._errors, stdin = (_unnamed_file() for _ in range(3))
         stdin.write(message.get("stdin", "").encode())
         stdin.seek(0)
@@ -275,19 +344,11 @@ def _phases(**seconds: float) -> dict[str, float]:
     return {name: round(1000 * value, 3) for name, value in seconds.items()}
 
 
-def _make_importable(library: Path) -> None:
-    """Let the user's Python import our packages, without an environment variable for all to see."""
-    minor = sys.version_info.minor
-    folder = Path(f"/usr/local/lib/python3.{minor}/dist-packages")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "branchpoint.pth").write_text(f"{library}\n")
-
-
 def main(library: Path) -> None:
     """Set up what outlives every checkpoint, then serve."""
     os.environ.update(user_environment())
     Path(IDENTITY).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     Path("/proc/self/oom_score_adj").write_text("-1000")
-    _make_importable(library)
+    install(library)
     port = ControlPort(os.open(find_port("control"), os.O_RDWR | os.O_CLOEXEC))
-    Guestd(port, UserCgroup(), Waking()).serve()
+    Guestd(port, UserCgroup(), Waking(), ADDRESS).serve()

@@ -19,6 +19,7 @@ from branchpoint_guest.ports import find_port
 RUN = Path("/run/branchpoint")
 CONNECTION = RUN / "kernel.json"
 HOOK_SOCKET = RUN / "hook.sock"
+QUESTIONS_SOCKET = f"{HOOK_SOCKET}.questions"
 
 _USER_ENVIRONMENT = {
     "HOME": "/root",

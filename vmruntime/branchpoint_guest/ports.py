@@ -37,18 +37,60 @@ class ControlPort:
         self.generation = 0
         self._reader = wire.FrameReader()
         self._waiting: list[wire.Frame] = []
+        self._times_owed = 0
+        self._owed_in = 0
         os.set_blocking(fd, False)
 
     def send(self, message: dict[str, object]) -> None:
         """Send one JSON object."""
         self._write(wire.encode_control(self.generation, message))
 
+    def send_text(self, *pieces: bytes | bytearray) -> None:
+        """Send one JSON object that is text already, however large, without putting it together."""
+        self._write(wire.header(wire.CONTROL, self.generation, sum(map(len, pieces))))
+        for piece in pieces:
+            self._write(piece)
+
     def send_fields(self, fields: list[str]) -> None:
         """Send the answer to an order to wake."""
         self._write(wire.encode(wire.WAKE, self.generation, wire.pack_fields(fields)))
 
     def receive_nowait(self) -> list[wire.Frame]:
-        """Every whole frame that has arrived."""
+        """Every whole frame that has arrived, but for times nobody waits for any more."""
+        frames = self._receive()
+        for frame in frames:
+            if frame.kind == wire.CLOCK:
+                self._note_time(frame)
+        return [frame for frame in frames if frame.kind != wire.CLOCK]
+
+    def ask_time(self, timeout_s: float) -> tuple[float, float, float]:
+        """The host's time, and the monotonic instants between which the host read it."""
+        if self._owed_in != self.generation:
+            # The host answers no question of an incarnation that is over.
+            self._owed_in, self._times_owed = self.generation, 0
+        asked = time.monotonic()
+        self._write(wire.encode(wire.CLOCK, self.generation, b""))
+        self._times_owed += 1
+        deadline = asked + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            select.select([self.fd], [], [], left)
+            frames = self._receive()
+            answered = time.monotonic()
+            times = [frame for frame in frames if frame.kind == wire.CLOCK]
+            self._waiting = [frame for frame in frames if frame.kind != wire.CLOCK]
+            for frame in times:
+                if self._note_time(frame):
+                    return wire.unpack_time(frame.body), asked, answered
+        raise TimeoutError("the host did not say what time it is")
+
+    def _note_time(self, frame: wire.Frame) -> bool:
+        """Whether this answers the last question; one given up may be answered late."""
+        if frame.generation == self._owed_in and self._times_owed:
+            self._times_owed -= 1
+            return not self._times_owed
+        return False
+
+    def _receive(self) -> list[wire.Frame]:
         frames, self._waiting = self._waiting, []
         while True:
             try:
@@ -61,23 +103,7 @@ class ControlPort:
                 return frames
             frames += self._reader.feed(data)
 
-    def ask_time(self, timeout_s: float) -> tuple[float, float, float]:
-        """The host's time, and the monotonic instants between which the host read it."""
-        asked = time.monotonic()
-        self._write(wire.encode(wire.CLOCK, self.generation, b""))
-        deadline = asked + timeout_s
-        while (left := deadline - time.monotonic()) > 0:
-            select.select([self.fd], [], [], left)
-            frames = self.receive_nowait()
-            answered = time.monotonic()
-            for place, frame in enumerate(frames):
-                if frame.kind == wire.CLOCK:
-                    self._waiting = frames[:place] + frames[place + 1 :]
-                    return wire.unpack_time(frame.body), asked, answered
-            self._waiting = frames
-        raise TimeoutError("the host did not say what time it is")
-
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | bytearray) -> None:
         view = memoryview(data)
         while view:
             try:

@@ -168,7 +168,8 @@ async def test_a_thaw_sets_the_clock_before_anyone_runs(tmp_path: Path) -> None:
 async def wake(it: LoneGuestd, generation: int, identity: str) -> list[str]:
     """Give the order to wake, as the host does."""
     it.link.generation = generation
-    order = [str(generation), "ab" * 32, "", identity, "ridge-2", "inc-1", "ridge", "3", "s-1"]
+    order = [str(generation), "ab" * 32, "", identity, "ridge-2"]
+    order += ["fork", "inc-1", "ridge", "3", "s-1"]
     return await it.link.ask_to_wake(order, timeout_s=20)
 
 

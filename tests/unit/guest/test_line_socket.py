@@ -111,13 +111,16 @@ def test_a_question_to_one_who_ends_while_asked_is_given_up_at_once(pair: Pair) 
 
 def test_a_kernel_that_is_greeted_gives_its_nonce_and_what_it_made_new(pair: Pair) -> None:
     thread = answering(pair.peer, "awake c0ffee\trandom,numpy")
-    assert pair.lines.greet(["inc-1", "ridge", "3", "s-1", ""], 10) == ("c0ffee", "random,numpy")
+    assert pair.lines.greet(["inc-1", "ridge", "3", "s-1", "fork", ""], 10) == (
+        "c0ffee",
+        "random,numpy",
+    )
     thread.join()
 
 
 def test_the_greeting_is_one_line_of_fields(pair: Pair) -> None:
-    pair.lines.greet(["inc-1", "ridge", "3", "s-1", "ab"], 0.05)
-    assert pair.peer.recv(1000) == b"awake inc-1\tridge\t3\ts-1\tab\n"
+    pair.lines.greet(["inc-1", "ridge", "3", "s-1", "fork", "ab"], 0.05)
+    assert pair.peer.recv(1000) == b"awake inc-1\tridge\t3\ts-1\tfork\tab\n"
 
 
 @pytest.mark.parametrize("answer", ["failed ValueError: x", "what"])

@@ -1,0 +1,32 @@
+"""The machine you run in, from inside: checkpoint it, fork it, roll it back, try every option.
+
+    import branchpoint
+
+    if branchpoint.checkpoint("before") == "saved":
+        risky()
+    results = branchpoint.explore(fit, [0.1, 0.3, 1.0])
+
+Works in any process of a branchpoint machine. Elsewhere everything raises BranchpointError.
+"""
+
+from branchpoint.errors import BranchpointError, CellEnded
+from branchpoint.exploring import Result, Results, explore
+from branchpoint.extension import load_ipython_extension
+from branchpoint.operations import Moment, checkpoint, fork, rollback
+from branchpoint.waking import Identity, identity, on_wake
+
+__all__ = [
+    "BranchpointError",
+    "CellEnded",
+    "Identity",
+    "Moment",
+    "Result",
+    "Results",
+    "checkpoint",
+    "explore",
+    "fork",
+    "identity",
+    "load_ipython_extension",
+    "on_wake",
+    "rollback",
+]
