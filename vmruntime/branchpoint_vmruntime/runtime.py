@@ -41,8 +41,8 @@ from branchpoint_vmruntime.store import LayerStore, MachineFacts
 from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
 from branchpoint_vmruntime.workshop import Workshop
 
-PROTOCOL = 2
-_GUEST_PACKAGES = ("branchpoint_guest", "branchpoint_guestkernel")
+PROTOCOL = 3
+_GUEST_PACKAGES = ("branchpoint", "branchpoint_guest", "branchpoint_guestkernel")
 
 
 class Runtime:
