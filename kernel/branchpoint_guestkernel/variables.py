@@ -16,6 +16,7 @@ from typing import Any
 _MOST_OBJECTS = 100_000
 _CHUNK_BYTES = 1 << 24
 _NOTHING = object()
+_SHORTENED = (int, str, list, tuple, dict, set, frozenset)
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 
@@ -58,9 +59,8 @@ def _limited_repr(value: object, limit: int) -> str:
     short = reprlib.Repr()
     short.maxstring = short.maxother = short.maxlong = limit
     short.maxlist = short.maxtuple = short.maxdict = short.maxset = short.maxfrozenset = 100
-    short.maxdeque = short.maxarray = 100
     try:
-        text = short.repr(value)
+        text = short.repr(value) if type(value) in _SHORTENED else repr(value)
     except BaseException as error:
         text = f"<{type(value).__qualname__}: its repr raised {type(error).__name__}>"
     return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"

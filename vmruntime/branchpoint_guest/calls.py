@@ -130,6 +130,13 @@ class Calls:
         for number in list(self._pending):
             self.answer(number, answer)
 
+    def close(self) -> None:
+        """Hang up on everyone."""
+        for caller in self._callers.values():
+            caller.connection.close()
+        self._listener.close()
+        self._ready.close()
+
     def _accept(self) -> None:
         try:
             connection, _ = self._listener.accept()

@@ -69,6 +69,12 @@ class Questions:
                 self._end(question)
                 take(bytes(question.answer) if _is_json(question.answer) else None)
 
+    def close(self) -> None:
+        """Give up every question."""
+        for question, _ in list(self._asked.values()):
+            self._end(question)
+        self._ready.close()
+
     def _drop_overdue(self) -> None:
         now = time.monotonic()
         for question, _ in list(self._asked.values()):
