@@ -38,13 +38,16 @@ def mentions_a_magic(content: bytes) -> bool:
     return b"%" in content or b"?" in content
 
 
-def split(code: str) -> list[Segment] | None:
+def split(code: str, language: str = "python") -> list[Segment] | None:
     r"""The segments of a cell that holds a command of ours; None if it is the guest's alone.
 
-    UsageError if a command cannot be understood: then nothing of the cell has been run.
+    UsageError if a command cannot be understood: then nothing of the cell has been run. In another
+    language than Python only a cell of nothing but commands is ours: what else begins with a
+    percent sign there, and where its statements end, is not for us to say.
 
     >>> split("x = 1\n%checkpoint a\n")
     [Code(text='x = 1\n'), Checkpoint(label='a', note='')]
+    >>> split("x=1\n%checkpoint a\n", "bash")
     """
     if question := _QUESTION.fullmatch(code):
         return [Explain(magic=question[1] or question[2], paged=True)]
@@ -52,6 +55,8 @@ def split(code: str) -> list[Segment] | None:
         return _split_cell_magic(cell_magic[1], code)
     if not re.search(rf"^%({_NAMES})\b", code, re.MULTILINE):
         return None
+    if language != "python":
+        return _commands_alone(code)
     segments = list(_segments(code.splitlines(keepends=True)))
     return None if all(isinstance(segment, Code) for segment in segments) else segments
 
@@ -76,6 +81,14 @@ def _split_cell_magic(name: str, code: str) -> list[Segment] | None:
     if question:
         return [Explain(magic=name, paged=True)]
     return [parse(name, first[len(name) + 2 :], body)]
+
+
+def _commands_alone(code: str) -> list[Segment] | None:
+    lines = [line.rstrip("\n") for line in code.splitlines(keepends=True) if line.strip()]
+    found = [match for line in lines if (match := _MAGIC_LINE.fullmatch(line))]
+    if len(found) < len(lines):
+        return None
+    return [_command(match[1], match[2]) for match in found]
 
 
 def _segments(lines: list[str]) -> Iterator[Segment]:

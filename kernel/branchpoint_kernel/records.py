@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from branchpoint_vmruntime.lineage import BranchState, Checkpoint
+from branchpoint_vmruntime.lineage import BranchState, Cell, Checkpoint
 from branchpoint_vmruntime.session import Branch, MemoryUse, Session
 
 RECORD_TYPE = "application/vnd.branchpoint+json"
+SOURCE_RECORDED = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,14 @@ def branch_record(branch: Branch, current: Branch) -> dict[str, Any]:
     }
 
 
+def cell_record(cell: Cell) -> dict[str, Any]:
+    """A cell in a record, a long source cut off."""
+    return {"id": cell.id, "count": cell.count, "source": cell.source[:SOURCE_RECORDED]}
+
+
 def checkpoint_record(checkpoint: Checkpoint) -> dict[str, Any]:
     """A checkpoint in a record."""
-    cost = checkpoint.cost
+    cost, moment = checkpoint.cost, checkpoint.moment
     return {
         "id": checkpoint.id,
         "label": checkpoint.label,
@@ -69,6 +75,10 @@ def checkpoint_record(checkpoint: Checkpoint) -> dict[str, Any]:
         "kind": checkpoint.kind.value,
         "branch": checkpoint.branch,
         "parent": checkpoint.parent,
+        "cell": moment.cell and cell_record(moment.cell),
+        "execution_count": moment.count,
+        "cells_done": len(moment.done),
+        "inside_cell": bool(moment.open),
         "created_at": checkpoint.created_at.isoformat(),
         "paused_ms": cost.paused_ms,
         "memory_bytes": cost.memory_bytes,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from branchpoint_vmruntime.lineage import BranchState, Checkpoint
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint, Moment
 from branchpoint_vmruntime.session import (
     Branch,
     ForkReport,
@@ -39,6 +39,18 @@ class Line:
 
     def _padded(self, width: int) -> str:
         return f"{self.name:<{width}}" if self.in_columns else self.name
+
+
+class Verbatim(Line):
+    """A line that is shown as it is: its name alone, not made bold."""
+
+    def text(self, width: int) -> str:
+        """As plain text."""
+        return self.name
+
+    def html(self, width: int) -> str:
+        """As HTML."""
+        return escape(self.name)
 
 
 def as_text(lines: Sequence[Line]) -> str:
@@ -192,6 +204,7 @@ def checkpoints_lines(checkpoints: Sequence[Checkpoint]) -> list[Line]:
             (
                 checkpoint.kind.value,
                 f"on {checkpoint.branch}" if checkpoint.branch else "",
+                _place(checkpoint.moment),
                 f"{checkpoint.created_at.astimezone():%H:%M:%S}",
                 size(checkpoint.cost.memory_bytes + checkpoint.cost.disk_bytes),
                 checkpoint.note,
@@ -199,3 +212,9 @@ def checkpoints_lines(checkpoints: Sequence[Checkpoint]) -> list[Line]:
         )
         for checkpoint in checkpoints
     ]
+
+
+def _place(moment: Moment) -> str:
+    if moment.open:
+        return f"inside In[{moment.open[0].cell.count}]"
+    return f"after In[{moment.count}]" if moment.count else ""

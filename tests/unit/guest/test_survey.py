@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from branchpoint_guest.survey import (
     READ_LIMIT,
     Entry,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from branchpoint_kernel.cells import Code, near_miss, split
-from branchpoint_kernel.commands import Checkpoint, Explain, Rollback, RunIn
+from branchpoint_kernel.commands import Branches, Checkpoint, Explain, Rollback, RunIn
 from branchpoint_vmruntime.errors import UsageError
 
 
@@ -94,6 +94,23 @@ def test_a_command_that_cannot_be_read_refuses_the_whole_cell() -> None:
 )
 def test_a_slip_is_told_from_another_magic(code: str, meant: str | None) -> None:
     assert near_miss(code) == meant
+
+
+@pytest.mark.parametrize(
+    "code", ["echo\n%fork 2", "%fork 2\necho", "%1", "printf '\n%fork 2\n'", "  %fork 2"]
+)
+def test_in_another_language_a_cell_with_anything_else_in_it_is_the_guests(code: str) -> None:
+    assert split(code, "bash") is None
+
+
+def test_in_another_language_a_cell_of_our_magics_alone_is_ours() -> None:
+    assert split("\n%checkpoint a\n\n%branches  # all\n", "bash") == [
+        Checkpoint(label="a", note=""),
+        Branches(),
+    ]
+    assert split("%%branch a\necho $RANDOM\n", "bash") == [
+        RunIn(names=("a",), body="echo $RANDOM\n")
+    ]
 
 
 LINES = st.sampled_from(
