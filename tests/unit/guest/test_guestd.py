@@ -25,9 +25,16 @@ ROOT = Path(__file__).parents[3]
 class LoneGuestd:
     """A guestd and the link to it."""
 
-    def __init__(self, link: ControlLink, process: subprocess.Popen[bytes], notes: Path) -> None:
+    def __init__(
+        self,
+        link: ControlLink,
+        process: subprocess.Popen[bytes],
+        notes: Path,
+        events: asyncio.Queue[dict[str, Any]],
+    ) -> None:
         self.link = link
         self.process = process
+        self.events = events
         self._notes = notes
 
     def noted(self) -> list[list[Any]]:
@@ -37,6 +44,13 @@ class LoneGuestd:
     async def run(self, *argv: str, **fields: object) -> dict[str, Any]:
         """Run a command and wait for it."""
         return await self.link.ask("exec", {"argv": argv, "cwd": "/", **fields}, timeout_s=20)
+
+    async def call(self, request: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A call by a process beside it, made and not answered."""
+        address = self._notes.with_name("calls.sock")
+        reader, writer = await asyncio.open_unix_connection(address)
+        writer.write(json.dumps(request).encode() + b"\n")
+        return reader, writer
 
     async def is_alive(self) -> bool:
         """Whether it still answers."""
@@ -58,11 +72,11 @@ async def guestd(folder: Path) -> AsyncGenerator[LoneGuestd]:
     ours.setblocking(False)  # noqa: FBT003
     process = started(theirs.fileno(), notes)
     theirs.close()
-    booted = asyncio.Event()
-    link = await ControlLink.open(ours, lambda _event: booted.set(), folder / "console.log")
+    events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    link = await ControlLink.open(ours, events.put_nowait, folder / "console.log")
     try:
-        await booted.wait()
-        yield LoneGuestd(link, process, notes)
+        assert (await events.get())["op"] == "booted"
+        yield LoneGuestd(link, process, notes, events)
     finally:
         link.fail(MachineEndedError("the test is over"))
         process.kill()
@@ -216,3 +230,80 @@ async def test_a_child_that_nobody_waits_for_does_not_stay_behind(tmp_path: Path
         assert await it.is_alive()
         assert os.path.exists(children)  # noqa: ASYNC240, PTH110
         assert children.read_text() == ""  # noqa: ASYNC240
+
+
+CALL = {"do": "magic", "name": "checkpoint", "line": "a"}
+
+
+@in_a_loop
+async def test_a_call_is_told_to_the_host_and_its_answer_handed_back(tmp_path: Path) -> None:
+    async with guestd(tmp_path) as it:
+        reader, writer = await it.call(CALL)
+        assert await it.events.get() == {"op": "call", "id": 1, "request": CALL}
+        await it.link.ask("answer", {"call": 1, "answer": {"status": "ok"}}, timeout_s=20)
+        assert json.loads(await reader.readline()) == {"status": "ok"}
+        writer.close()
+
+
+@in_a_loop
+async def test_at_rest_no_call_is_told_and_after_it_every_one(tmp_path: Path) -> None:
+    async with guestd(tmp_path) as it:
+        await it.link.ask("freeze", {"sent": 0}, timeout_s=20)
+        _, writer = await it.call(CALL)
+        assert await it.is_alive()
+        assert it.events.empty()
+        await it.link.ask("thaw", timeout_s=20)
+        assert (await it.events.get())["op"] == "call"
+        writer.close()
+
+
+@in_a_loop
+async def test_who_waits_when_the_machine_wakes_is_told_so(tmp_path: Path) -> None:
+    async with guestd(tmp_path) as it:
+        reader, writer = await it.call(CALL)
+        await it.events.get()
+        await it.link.ask("freeze", {"sent": 0}, timeout_s=20)
+        await wake(it, 7, "{}")
+        answer = json.loads(await reader.readline())
+        assert answer == {
+            "status": "woken",
+            "reason": "fork",
+            "branch": "ridge",
+            "index": 3,
+            "incarnation": "inc-1",
+            "session": "s-1",
+        }
+        writer.close()
+
+
+@in_a_loop
+async def test_calls_are_counted_on_in_every_incarnation(tmp_path: Path) -> None:
+    async with guestd(tmp_path) as it:
+        _, before = await it.call(CALL)
+        await wake(it, 7, "{}")
+        _, after = await it.call(CALL)
+        assert [(await it.events.get())["id"] for _ in range(2)] == [1, 2]
+        before.close()
+        after.close()
+
+
+@in_a_loop
+async def test_the_result_of_a_command_of_another_incarnation_is_nobodys(tmp_path: Path) -> None:
+    async with guestd(tmp_path) as it:
+        code = "until [ -e go ]; do sleep 0.01; done; echo old"
+        old = asyncio.create_task(it.run("sh", "-c", code, cwd=str(tmp_path)))
+        await asyncio.sleep(0)
+        await wake(it, 7, "{}")
+        it.link.generation = 7
+        await it.run("touch", "go", cwd=str(tmp_path))
+        await it.run("sh", "-c", "while pgrep -fx 'sh -c until.*' >/dev/null; do sleep 0.01; done")
+        assert await it.is_alive()
+        assert not old.done()
+        old.cancel()
+
+
+@in_a_loop
+async def test_a_kernel_without_a_hook_has_no_variables_to_tell_of(tmp_path: Path) -> None:
+    async with guestd(tmp_path) as it:
+        fields = {"repr_limit": 80, "timeout_s": 20.0}
+        assert (await it.link.ask("variables", fields, timeout_s=20))["variables"] is None
