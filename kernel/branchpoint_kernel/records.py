@@ -78,7 +78,7 @@ def checkpoint_record(checkpoint: Checkpoint) -> dict[str, Any]:
         "cell": moment.cell and cell_record(moment.cell),
         "execution_count": moment.count,
         "cells_done": len(moment.done),
-        "inside_cell": bool(moment.open),
+        "inside_cell": any(request.cell.source for request in moment.open),
         "created_at": checkpoint.created_at.isoformat(),
         "paused_ms": cost.paused_ms,
         "memory_bytes": cost.memory_bytes,

@@ -215,6 +215,7 @@ def checkpoints_lines(checkpoints: Sequence[Checkpoint]) -> list[Line]:
 
 
 def _place(moment: Moment) -> str:
-    if moment.open:
-        return f"inside In[{moment.open[0].cell.count}]"
+    for request in moment.open:
+        if request.cell.source:
+            return f"inside In[{request.cell.count}]"
     return f"after In[{moment.count}]" if moment.count else ""

@@ -52,12 +52,13 @@ def choose(path: Sequence[Checkpoint], done: Sequence[Cell], count: int) -> Undo
 
 
 def _was_between_cells(point: Checkpoint, since: Sequence[Cell], before: Checkpoint | None) -> bool:
-    if point.moment.open:
+    if any(request.cell.source for request in point.moment.open):
         return False
     asked = point.moment.cell
     if point.kind is CheckpointKind.AUTO or asked is None or not since:
         return True
-    if (asked.id, asked.source) != (since[0].id, since[0].source):
+    # What counts of a cell with magics in it is its last piece of code.
+    if asked.id != since[0].id or since[0].source not in asked.source:
         return True
     # A magic of this cell, which ran to its end later. Only what stands first in it is before it.
     is_second = before is not None and before.moment.cell == asked
