@@ -2,19 +2,19 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from typing import cast
 
 import pytest
 from tests.support import fake_session
-from tests.support.fake_session import FakeBranch, FakeChannel, FakeSession
+from tests.support.fake_branch import FakeBranch, FakeChannel
+from tests.support.fake_session import FakeSession
 from tests.support.fake_workshop import office
 from tests.support.guest_kernel import GuestKernel
 
-from branchpoint_vmruntime.lineage import BranchState, CheckpointId
-from branchpoint_vmruntime.session import Session
+from branchpoint_vmruntime.lineage import CheckpointId
+from branchpoint_vmruntime.session import Session, WakeReason
 
 
 class NoKernel:
@@ -29,14 +29,16 @@ class NoKernel:
 class QuietBranch(FakeBranch):
     """A branch of the fake session without the kernel behind it."""
 
-    async def wake(self, head: CheckpointId, saved: str | None) -> None:
+    async def wake(self, head: CheckpointId, saved: str | None, reason: WakeReason) -> None:
         """Live from there, at once."""
-        self.channel = FakeChannel(cast("GuestKernel", NoKernel()), token_hex(8))
-        self.record = replace(self.record, state=BranchState.LIVE, head=head)
+        self.begin(FakeChannel(cast("GuestKernel", NoKernel()), token_hex(8)), head, reason)
 
-    async def run(self, code: str) -> str:
-        """Nothing is run."""
+    async def save(self) -> str:
+        """Nothing is kept."""
         return ""
+
+    async def come_to_rest(self) -> None:
+        """It is."""
 
 
 @asynccontextmanager

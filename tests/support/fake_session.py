@@ -5,21 +5,14 @@ pickled and the In[] number, and a wake starts another ipykernel and puts them b
 """
 
 import asyncio
-import json
 import secrets
-import signal
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
-from tests.support.guest_kernel import GuestKernel
+from tests.support.fake_branch import FakeBranch, FakeInside
 
-from branchpoint_vmruntime.errors import (
-    GuestSilentError,
-    UnknownNameError,
-    UsageError,
-)
+from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
@@ -28,165 +21,56 @@ from branchpoint_vmruntime.lineage import (
     CheckpointCost,
     CheckpointId,
     CheckpointKind,
+    Moment,
     Operation,
     SessionId,
     SessionRecord,
 )
-from branchpoint_vmruntime.lineage.naming import branch_names, check_label, resolve
+from branchpoint_vmruntime.lineage.naming import branch_names, check_label, next_label, resolve
+from branchpoint_vmruntime.lineage.tree import Tree
 from branchpoint_vmruntime.session import (
     MAX_FORKS,
     Branch,
     ForkReport,
     KeepReport,
-    MemoryUse,
     RollbackReport,
-    WakeCost,
+    WakeReason,
+    Witness,
+    nothing_known,
 )
+from branchpoint_vmruntime.testimony import hear
 
 SESSION = SessionId("s-fake")
-SAVE = """
-def _save():
-    import base64, pickle
-    shell, kept = get_ipython(), {}
-    for name, value in shell.user_ns.items():
-        if name[0] != "_" and name not in shell.user_ns_hidden and type(value) in (int, str, list):
-            kept[name] = value
-    print(base64.b64encode(pickle.dumps((kept, shell.execution_count))).decode(), end="")
-_save()
-del _save
-"""
-LOAD = """
-def _load():
-    import base64, pickle
-    shell = get_ipython()
-    kept, shell.execution_count = pickle.loads(base64.b64decode({saved!r}))
-    shell.user_ns.update(kept)
-_load()
-del _load
-"""
-
-
-class FakeChannel:
-    """A KernelChannel to a GuestKernel."""
-
-    def __init__(self, kernel: GuestKernel, incarnation: str) -> None:
-        self.guest = kernel
-        self.incarnation = incarnation
-
-    async def send(self, parts: Sequence[bytes]) -> None:
-        """To the kernel."""
-        await self.guest.send(parts)
-
-    async def receive(self) -> list[bytes]:
-        """From the kernel."""
-        return await self.guest.receive()
-
-
-class FakeBranch:
-    """A Branch."""
-
-    def __init__(self, record: BranchRecord) -> None:
-        self.record = record
-        self.channel: FakeChannel | None = None
-        self.silent = False
-
-    @property
-    def name(self) -> BranchName:
-        """Its name."""
-        return self.record.name
-
-    @property
-    def state(self) -> BranchState:
-        """What has become of it; LOST as soon as its machine has ended by itself."""
-        if self.channel is not None and not self.channel.guest.alive:
-            return BranchState.LOST
-        return self.record.state
-
-    @property
-    def kernel(self) -> FakeChannel:
-        """Its channel."""
-        if self.channel is None:
-            raise UsageError(f"branch {self.name!r} has no machine")
-        return self.channel
-
-    @property
-    def usable(self) -> bool:
-        """Whether its machine answers."""
-        return self.channel is not None and self.channel.guest.alive and not self.silent
-
-    @property
-    def cost(self) -> WakeCost:
-        """Made up."""
-        return WakeCost(awake_ms=100.0, phases_ms={"spawn": 30.0, "load": 3.0, "wake": 67.0})
-
-    def memory(self) -> MemoryUse | None:
-        """Made up."""
-        return MemoryUse(own_bytes=9_000_000, shared_bytes=412_000_000) if self.channel else None
-
-    async def interrupt(self) -> None:
-        """SIGINT, as guestd does it."""
-        self.kernel.guest.signal(signal.SIGINT)
-
-    async def ping(self, *, timeout_s: float) -> None:
-        """Answers unless told to be silent."""
-        if self.silent:
-            raise GuestSilentError("ping", timeout_s, Path("console.log"))
-
-    async def run(self, code: str) -> str:
-        """Run code through the relay's own request; what it printed."""
-        guest = self.kernel.guest
-        await guest.order("run " + json.dumps({"id": 1, "code": code, "timeout_s": 10}))
-        while (answer := await guest.answer())[0] != "ran":
-            pass
-        result = json.loads(answer[1])
-        assert result["status"] == "ok", result
-        return result["text"]
-
-    async def wake(self, head: CheckpointId, saved: str | None) -> None:
-        """Start a kernel and put back what was saved."""
-        kernel = GuestKernel()
-        await kernel.open()
-        self.channel = FakeChannel(kernel, secrets.token_hex(8))
-        self.record = replace(self.record, state=BranchState.LIVE, head=head)
-        await self._introduce(kernel)
-        if saved is not None:
-            await self.run(LOAD.format(saved=saved))
-
-    async def end(self, state: BranchState) -> None:
-        """End its machine."""
-        channel, self.channel = self.channel, None
-        self.record = replace(self.record, state=state)
-        if channel is not None:
-            await channel.guest.close()
-
-    async def _introduce(self, kernel: GuestKernel) -> None:
-        record = self.record
-        facts = (self.kernel.incarnation, self.name, str(record.index), SESSION, "")
-        reader, writer = await asyncio.open_unix_connection(str(kernel.folder / "hook"))
-        writer.write(f"awake {chr(9).join(facts)}\n".encode())
-        assert (await reader.readline()).startswith(b"awake ")
-        writer.close()
-        await writer.wait_closed()
 
 
 class FakeSession:
-    """A Session. `async with` gives it its first machine and ends all machines at last."""
+    """A Session. `async with` gives it its first machine and ends all machines at last.
+
+    With `keeps_variables` false a checkpoint asks nothing of the kernel, which may be busy.
+    `machines` is how many it has room for.
+    """
 
     def __init__(self) -> None:
         now = datetime.now(UTC)
         self.record = SessionRecord(id=SESSION, key="fake", created_at=now)
+        self.witness: Witness = nothing_known
+        self.inside = FakeInside()
+        self.keeps_variables = True
+        self.machines = MAX_FORKS + 1
         base = self._make("base", CheckpointKind.BASE, BranchName(""), None)
         self._points = [base]
         self._saved: dict[CheckpointId, str | None] = {base.id: None}
         self._branches: dict[str, FakeBranch] = {}
+        self._peeks: list[FakeBranch] = []
+        self._busy = asyncio.Lock()
         self.current = self._new_branch("main", 0, None, base.id)
 
     async def __aenter__(self) -> "FakeSession":
-        await self.current.wake(self._points[0].id, None)
+        await self.current.wake(self._points[0].id, None, WakeReason.START)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for branch in self._branches.values():
+        for branch in (*self._branches.values(), *self._peeks):
             await branch.end(BranchState.PARKED)
 
     def branches(self) -> list[Branch]:
@@ -203,23 +87,50 @@ class FakeSession:
         """All checkpoints."""
         return list(self._points)
 
-    def find(self, name: str | None) -> Checkpoint:
+    def path(self, checkpoint: Checkpoint) -> list[Checkpoint]:
+        """From it to the base."""
+        return list(Tree(self._points).path(checkpoint.id))
+
+    def find(self, name: str | None, *, branch: str | None = None) -> Checkpoint:
         """One of them."""
         if name is not None:
             return resolve(name, self._points)
-        head = resolve(self.current.record.head, self._points)
+        wanted = self._of(branch)
+        head = resolve(wanted.record.head, self._points)
         if head.kind is CheckpointKind.BASE:
-            raise UsageError(f"branch {self.current.name!r} has no checkpoint to go back to yet")
+            raise UsageError(
+                f"branch {wanted.name!r} has no checkpoint to go back to yet",
+                hint="take one with `%checkpoint LABEL`; `%rollback base` gives a fresh machine",
+            )
         return head
+
+    def room(self) -> int:
+        """As many as the test says, less those there are."""
+        there = [it for it in (*self._branches.values(), *self._peeks) if it.channel]
+        return max(0, self.machines - len(there))
 
     def operations(self) -> list[Operation]:
         """Nothing is noted."""
         return []
 
-    async def checkpoint(self, label: str | None = None, *, note: str = "") -> Checkpoint:
-        """Save the current branch."""
-        chosen = check_label(label) if label else f"c{len(self._points)}"
-        return await self._save(chosen, CheckpointKind.USER, note)
+    async def checkpoint(
+        self,
+        label: str | None = None,
+        *,
+        note: str = "",
+        branch: str | None = None,
+        kind: CheckpointKind = CheckpointKind.USER,
+    ) -> Checkpoint:
+        """Save a branch."""
+        async with self._busy:
+            prefix = "auto" if kind is CheckpointKind.AUTO else "checkpoint"
+            chosen = check_label(label) if label else self._next_label(prefix)
+            return await self._save(self._of(branch), chosen, kind, note)
+
+    async def fork_point(self, branch: str | None = None) -> Checkpoint:
+        """Save a branch to fork from."""
+        async with self._busy:
+            return await self._fork_point(self._of(branch))
 
     async def fork(
         self,
@@ -228,87 +139,134 @@ class FakeSession:
         start: Checkpoint | str | None = None,
         names: Sequence[str] = (),
         same_random: bool = False,
+        branch: str | None = None,
+        first_index: int = 1,
     ) -> ForkReport:
         """Start kernels with what was saved."""
         if count > MAX_FORKS:
             raise UsageError(f"{count} forks are more than this can hold")
-        chosen = branch_names(count, names, self._taken(), parent=self.current.name)
-        origin = await self._fork_point() if start is None else self._resolve(start)
-        made = [
-            self._new_branch(name, place, self.current.name, origin.id)
-            for place, name in enumerate(chosen, 1)
-        ]
-        await asyncio.gather(*(branch.wake(origin.id, self._saved[origin.id]) for branch in made))
-        return ForkReport(
-            origin=origin,
-            branches=tuple(made),
-            failures=(),
-            reseeded=not same_random,
-            total_ms=120.0,
-        )
+        async with self._busy:
+            parent = self._of(branch)
+            chosen = branch_names(count, names, self._taken(), parent=parent.name)
+            if count > (room := self.room()):
+                raise UsageError(f"there is room for {room} machines more, not {count}")
+            origin = await self._fork_point(parent) if start is None else self._resolve(start)
+            made = [
+                self._new_branch(name, place, parent.name, origin.id)
+                for place, name in enumerate(chosen, first_index)
+            ]
+            saved = self._saved[origin.id]
+            await asyncio.gather(*(it.wake(origin.id, saved, WakeReason.FORK) for it in made))
+            return ForkReport(
+                origin=origin,
+                branches=tuple(made),
+                failures=(),
+                reseeded=not same_random,
+                total_ms=120.0,
+            )
 
     async def rollback(
-        self, target: Checkpoint | str | None = None, *, safety: bool = True
+        self,
+        target: Checkpoint | str | None = None,
+        *,
+        safety: bool = True,
+        branch: str | None = None,
     ) -> RollbackReport:
-        """Replace the current kernel."""
-        point = self._resolve(target)
-        saved = None
-        if safety and self.current.usable:
-            saved = await self._save(f"left-{len(self._points)}", CheckpointKind.SAFETY, "")
-        await self.current.end(BranchState.PARKED)
-        await self.current.wake(point.id, self._saved[point.id])
-        self.current.silent = False
-        return RollbackReport(
-            branch=self.current,
-            checkpoint=point,
-            safety=saved,
-            safety_note="" if saved else "not taken: --no-safety",
-            total_ms=110.0,
-            phases_ms={"wake": 100.0},
-        )
+        """Replace a branch's kernel."""
+        async with self._busy:
+            going = self._not_dropped(self._of(branch))
+            point = self._resolve(target, going.name)
+            saved = None
+            if safety and going.usable:
+                label = self._next_label("before-rollback")
+                saved = await self._save(going, label, CheckpointKind.SAFETY)
+            await going.end(BranchState.PARKED)
+            await going.wake(point.id, self._saved[point.id], WakeReason.ROLLBACK)
+            going.silent = False
+            return RollbackReport(
+                branch=going,
+                checkpoint=point,
+                safety=saved,
+                safety_note="" if saved else "not taken: --no-safety",
+                total_ms=110.0,
+                phases_ms={"wake": 100.0},
+            )
 
     async def switch(self, name: str) -> FakeBranch:
         """Continue as another branch."""
-        branch = self.branch(name)
-        if branch.state is BranchState.DROPPED:
-            raise UsageError(f"branch {name!r} was dropped")
-        if branch.channel is None:
-            head = branch.record.head
-            await branch.wake(head, self._saved[head])
-        self.current = branch
-        return branch
+        async with self._busy:
+            return await self._switch(name)
 
     async def keep(self, name: str) -> KeepReport:
         """Continue as another branch and park the rest."""
-        branch = await self.switch(name)
-        others = [it for it in self._branches.values() if it is not branch and it.channel]
-        for other in others:
-            self.current = other
-            point = await self._save(f"parked-{other.name}", CheckpointKind.PARKED, "")
-            other.record = replace(other.record, head=point.id)
-            await other.end(BranchState.PARKED)
-        self.current = branch
-        return KeepReport(branch=branch, parked=tuple(others), total_ms=50.0)
+        async with self._busy:
+            branch = await self._switch(name)
+            others = [it for it in self._branches.values() if it is not branch and it.channel]
+            for other in others:
+                label = self._next_label(f"parked-{other.name}")
+                await self._save(other, label, CheckpointKind.PARKED)
+                await other.end(BranchState.PARKED)
+            return KeepReport(branch=branch, parked=tuple(others), total_ms=50.0)
 
     async def drop(self, names: Sequence[str]) -> list[Branch]:
         """End branches."""
-        branches = [self.branch(name) for name in names]
-        if self.current in branches:
-            raise UsageError(f"{self.current.name!r} is the current branch")
-        for branch in branches:
-            await branch.end(BranchState.DROPPED)
-        return list[Branch](branches)
+        async with self._busy:
+            branches = [self.branch(name) for name in names]
+            if self.current in branches:
+                raise UsageError(f"{self.current.name!r} is the current branch")
+            for branch in branches:
+                await branch.end(BranchState.DROPPED)
+            return list[Branch](branches)
 
-    def _resolve(self, target: Checkpoint | str | None) -> Checkpoint:
-        return target if isinstance(target, Checkpoint) else self.find(target)
+    @asynccontextmanager
+    async def peek(self, checkpoint: Checkpoint) -> AsyncGenerator[FakeBranch]:
+        """A kernel with what was saved, on no record."""
+        branch = FakeBranch(self._record("peek", 0, None, checkpoint.id), self.inside)
+        self._peeks.append(branch)
+        try:
+            await branch.wake(checkpoint.id, self._saved[checkpoint.id], WakeReason.PEEK)
+            yield branch
+        finally:
+            self._peeks.remove(branch)
+            await branch.end(BranchState.DROPPED)
+
+    def _of(self, name: str | None) -> FakeBranch:
+        return self.current if name is None else self.branch(name)
+
+    def _resolve(self, target: Checkpoint | str | None, branch: str | None = None) -> Checkpoint:
+        return target if isinstance(target, Checkpoint) else self.find(target, branch=branch)
+
+    def _next_label(self, prefix: str) -> str:
+        return next_label(prefix, {point.label for point in self._points})
 
     def _taken(self) -> list[str]:
         return [n for n, it in self._branches.items() if it.state is not BranchState.DROPPED]
 
+    def _not_dropped(self, branch: FakeBranch) -> FakeBranch:
+        if branch.state is BranchState.DROPPED:
+            raise UsageError(f"branch {branch.name!r} was dropped")
+        return branch
+
+    async def _switch(self, name: str) -> FakeBranch:
+        branch = self._not_dropped(self.branch(name))
+        if branch.channel is None:
+            head = branch.record.head
+            await branch.wake(head, self._saved[head], WakeReason.REOPEN)
+        self.current = branch
+        return branch
+
     def _new_branch(
         self, name: str, index: int, parent: str | None, origin: CheckpointId
     ) -> FakeBranch:
-        record = BranchRecord(
+        self._branches.pop(name, None)
+        record = self._record(name, index, parent, origin)
+        self._branches[name] = FakeBranch(record, self.inside)
+        return self._branches[name]
+
+    def _record(
+        self, name: str, index: int, parent: str | None, origin: CheckpointId
+    ) -> BranchRecord:
+        return BranchRecord(
             session=SESSION,
             name=BranchName(name),
             index=index,
@@ -318,9 +276,6 @@ class FakeSession:
             state=BranchState.PARKED,
             created_at=datetime.now(UTC),
         )
-        self._branches.pop(name, None)
-        self._branches[name] = FakeBranch(record)
-        return self._branches[name]
 
     def _make(
         self,
@@ -329,6 +284,7 @@ class FakeSession:
         branch: BranchName,
         parent: CheckpointId | None,
         note: str = "",
+        moment: Moment | None = None,
     ) -> Checkpoint:
         return Checkpoint(
             id=CheckpointId(secrets.token_hex(6)),
@@ -343,16 +299,20 @@ class FakeSession:
             cost=CheckpointCost(
                 paused_ms=46.2, memory_bytes=38_000_000, shared_bytes=1_100_000_000
             ),
+            moment=moment or Moment(),
         )
 
-    async def _save(self, label: str, kind: CheckpointKind, note: str) -> Checkpoint:
-        branch = self.current
-        saved = await branch.run(SAVE)
-        point = self._make(label, kind, branch.name, branch.record.head, note)
+    async def _save(
+        self, branch: FakeBranch, label: str, kind: CheckpointKind, note: str = ""
+    ) -> Checkpoint:
+        saved = await branch.save() if self.keeps_variables else None
+        await branch.come_to_rest()
+        moment = await hear(self.witness, branch.name)
+        point = self._make(label, kind, branch.name, branch.record.head, note, moment)
         self._points.append(point)
         self._saved[point.id] = saved
-        branch.record = replace(branch.record, head=point.id)
+        branch.stand_on(point.id)
         return point
 
-    async def _fork_point(self) -> Checkpoint:
-        return await self._save(f"fork-{len(self._points)}", CheckpointKind.FORK_POINT, "")
+    async def _fork_point(self, branch: FakeBranch) -> Checkpoint:
+        return await self._save(branch, self._next_label("fork"), CheckpointKind.FORK_POINT)

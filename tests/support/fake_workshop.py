@@ -3,14 +3,15 @@
 import asyncio
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from branchpoint_vmruntime.branch import Live
+from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
 from branchpoint_vmruntime.errors import MachineEndedError, MachineError, StorageError
 from branchpoint_vmruntime.incarnation import Awake, Identity
@@ -21,6 +22,7 @@ from branchpoint_vmruntime.lineage import (
     CheckpointCost,
     CheckpointId,
     CheckpointKind,
+    Moment,
     SessionId,
     SessionRecord,
 )
@@ -30,6 +32,7 @@ from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.session import WakeCost
+from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.workshop import Workshop
 
 BASE = Checkpoint(
@@ -46,6 +49,10 @@ BASE = Checkpoint(
 )
 
 
+def _tell_nobody(_number: int, _answer: Mapping[str, Any]) -> None:
+    """Stands in for a guest that gets answers."""
+
+
 @dataclass(eq=False)
 class FakeMachine:
     """Runs, stands still, or has ended; says so."""
@@ -55,6 +62,8 @@ class FakeMachine:
     failure: MachineError | None = None
     stopped: bool = False
     silent: bool = False
+    own_bytes: int = 9 << 20
+    heard: CallQueue = field(default_factory=lambda: CallQueue(_tell_nobody))
 
     @property
     def alive(self) -> bool:
@@ -65,6 +74,15 @@ class FakeMachine:
     def runs(self) -> bool:
         """Whether it is as it should be."""
         return self.failure is None and not self.stopped
+
+    @property
+    def calls(self) -> CallQueue:
+        """The calls out of it."""
+        return self.heard
+
+    def memory(self) -> tuple[int, int]:
+        """As much as the test says it has for itself."""
+        return self.own_bytes, 412 << 20
 
     async def ping(self, *, timeout_s: float) -> None:
         """A sign of life, unless it is silent."""
@@ -77,6 +95,7 @@ class FakeMachine:
 
     async def end(self) -> None:
         """End it."""
+        self.heard.fail(MachineEndedError("the machine has ended"))
         self.failure = self.failure or MachineEndedError("the machine has ended")
 
 
@@ -92,6 +111,7 @@ class FakeWorkshop(Workshop):
         default_factory=lambda: defaultdict(asyncio.Event)
     )
     left_standing: asyncio.Event = field(default_factory=asyncio.Event)
+    host_bytes: int = 64 << 30
     draft_error: BaseException | None = None
     publish_error: BaseException | None = None
     reseeded: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -106,8 +126,9 @@ class FakeWorkshop(Workshop):
     async def stand_by(self, tree: Tree, checkpoint: Checkpoint) -> None:
         """Nothing stands by."""
 
-    def require_memory(self, count: int) -> None:
-        """There is always enough."""
+    def available_bytes(self) -> int:
+        """What the test says the host has."""
+        return self.host_bytes
 
     async def wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
@@ -140,12 +161,13 @@ class FakeWorkshop(Workshop):
         machine = cast("FakeMachine", live.machine)
         assert machine.runs
         machine.stopped = not resume
+        moment = await hear(order.witness, order.branch)
         identity = CheckpointId(secrets.token_hex(6))
         self.files.add(identity)
         if not resume:
             self.left_standing.set()
         now = datetime.now(UTC)
-        return cast("Draft", _Draft(id=identity, order=order, started_at=now))
+        return cast("Draft", _Draft(id=identity, order=order, moment=moment, started_at=now))
 
     async def publish(self, pending: Draft, live: Live, tree: Tree) -> Checkpoint:
         """A checkpoint."""
@@ -165,6 +187,7 @@ class FakeWorkshop(Workshop):
             created_at=pending.started_at,
             key="fake",
             cost=CheckpointCost(paused_ms=46.2, total_ms=60.0),
+            moment=cast("_Draft", pending).moment,
         )
 
     def abandon(self, pending: Draft) -> None:
@@ -180,6 +203,7 @@ class FakeWorkshop(Workshop):
 class _Draft:
     id: CheckpointId
     order: CheckpointOrder
+    moment: Moment
     started_at: datetime
 
 

@@ -138,7 +138,7 @@ def test_an_error_in_code_is_a_result_and_not_an_exception(home: Home) -> None:
     async def work(session: OwnedSession) -> None:
         result = await session.current.run("1 / 0")
         assert (result.status, result.error_name) == ("error", "ZeroDivisionError")
-        command = await session.current.execute("sh", "-c", "cat; exit 3", stdin="hello")
+        command = await session.current.execute(["sh", "-c", "cat; exit 3"], stdin="hello")
         assert (command.status, command.stdout) == (3, "hello")
 
     with_session(home, work)

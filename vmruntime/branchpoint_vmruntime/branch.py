@@ -1,8 +1,11 @@
 """A branch that this process owns: its record, and while it is live its machine."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from typing import Any
 
+from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.errors import MachineError, UsageError
 from branchpoint_vmruntime.incarnation import Awake
 from branchpoint_vmruntime.lineage import BranchName, BranchRecord, BranchState, CheckpointId
@@ -86,6 +89,11 @@ class OwnedBranch:
         return self.machine.kernel
 
     @property
+    def calls(self) -> CallQueue:
+        """What processes in its machine ask for."""
+        return self.machine.calls
+
+    @property
     def cost(self) -> WakeCost:
         """What its present machine took to wake."""
         return self._live.cost if self._live else WakeCost(awake_ms=0.0)
@@ -101,9 +109,17 @@ class OwnedBranch:
         """Run code in its kernel and wait for the result."""
         return await self.machine.run(code, timeout_s=timeout_s)
 
-    async def execute(self, *argv: str, stdin: str = "", timeout_s: float = 60.0) -> CommandResult:
+    async def execute(
+        self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 60.0
+    ) -> CommandResult:
         """Run a command in its machine and wait for it."""
         return await self.machine.execute(argv, stdin=stdin, timeout_s=timeout_s)
+
+    async def variables(
+        self, *, repr_limit: int, timeout_s: float
+    ) -> Sequence[Mapping[str, Any]] | None:
+        """What the user's variables are; None if this kernel cannot say."""
+        return await self.machine.variables(repr_limit=repr_limit, timeout_s=timeout_s)
 
     async def interrupt(self) -> None:
         """SIGINT to the kernel's process group."""

@@ -5,11 +5,13 @@ import contextlib
 import os
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from branchpoint_vmruntime.command_line import disk_node
 from branchpoint_vmruntime.errors import MachineError
+from branchpoint_vmruntime.lineage import Moment
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.memory.dirty import (
     PageBuffer,
@@ -38,6 +40,7 @@ class Capture:
     runs: list[Run]
     pages: memoryview
     image: Path
+    moment: Moment
     phases_ms: dict[str, float]
     stopped_ms: float
     paused_ms: float
@@ -62,10 +65,16 @@ class _Clock:
 
 
 async def capture(
-    machine: Machine, staged: Layer, overlay_template: Path, *, resume: bool
+    machine: Machine,
+    staged: Layer,
+    overlay_template: Path,
+    witness: Callable[[], Awaitable[Moment]],
+    *,
+    resume: bool,
 ) -> Capture:
     """Freeze, stop, take, let go. Whatever fails, the machine runs on as it was.
 
+    The witness is heard beside the taking: only the user's processes have to wait for it.
     With `resume` false the machine is left stopped: it is about to be replaced.
     """
     monitor = await machine.monitor()
@@ -73,19 +82,27 @@ async def capture(
     buffer = PageBuffer(total_size(dirty_runs(machine.pid, image)) + _HEADROOM)
     fresh = await _prepare_overlay(machine, monitor, overlay_template)
     clock = _Clock()
-    taken = False
+    resumed = kept = False
     try:
         frozen = await machine.freeze(timeout_s=FREEZE_TIMEOUT_S)
         clock.tick("freeze")
+        hearing = asyncio.ensure_future(witness())
         try:
             await monitor.stop()
             clock.tick("stop")
             runs, pages = await _take(machine, monitor, staged, fresh, buffer, clock)
-            taken = True
-        finally:
-            if resume or not taken:
+            if resume:
                 await monitor.resume()
+                resumed = True
                 clock.tick("resume")
+            moment = await hearing
+            clock.tick("witness")
+            kept = True
+        finally:
+            hearing.cancel()
+            if resume or not kept:
+                if not resumed:
+                    await monitor.resume()
                 await machine.thaw(timeout_s=FREEZE_TIMEOUT_S)
                 clock.tick("thaw")
     finally:
@@ -97,6 +114,7 @@ async def capture(
         runs=runs,
         pages=pages,
         image=image,
+        moment=moment,
         phases_ms=phases | {f"guest-{name}": value for name, value in frozen.phases_ms.items()},
         stopped_ms=monitor.stopped_ms() or stopped,
         paused_ms=sum(phases.values()),

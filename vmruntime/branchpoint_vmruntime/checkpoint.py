@@ -25,14 +25,16 @@ from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.memory.dirty import dirty_runs, total_size
 from branchpoint_vmruntime.memory.layer import differing_runs, write_layer
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk
+from branchpoint_vmruntime.session import Witness, nothing_known
 from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
+from branchpoint_vmruntime.testimony import hear
 
 _SPARE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOrder:
-    """What a new checkpoint is to be called and where it belongs."""
+    """What a new checkpoint is to be called, where it belongs, and who knows what executes."""
 
     session: SessionId
     parent: CheckpointId
@@ -40,6 +42,7 @@ class CheckpointOrder:
     note: str
     kind: CheckpointKind
     branch: BranchName
+    witness: Witness = nothing_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,13 @@ async def draft(
     staged = store.layer(checkpoint)
     try:
         staged = store.stage(checkpoint)
-        captured = await capture(machine, staged, overlay_template, resume=resume)
+        captured = await capture(
+            machine,
+            staged,
+            overlay_template,
+            lambda: hear(order.witness, order.branch),
+            resume=resume,
+        )
     except BaseException as error:
         store.discard(staged)
         if isinstance(error, OSError):
@@ -147,6 +156,7 @@ async def publish(
         created_at=pending.started_at,
         key=facts.key,
         cost=cost,
+        moment=captured.moment,
     )
 
 

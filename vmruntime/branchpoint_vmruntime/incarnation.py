@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from branchpoint_vmruntime.session import WakeReason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -19,9 +21,12 @@ class Identity:
     index: int
     incarnation: str
     token: str
+    reason: WakeReason = WakeReason.START
 
     @classmethod
-    def new(cls, *, session: str, branch: str, index: int) -> "Identity":
+    def new(
+        cls, *, session: str, branch: str, index: int, reason: WakeReason = WakeReason.START
+    ) -> "Identity":
         """A fresh incarnation of a branch."""
         return cls(
             session=session,
@@ -29,6 +34,7 @@ class Identity:
             index=index,
             incarnation=secrets.token_hex(8),
             token=secrets.token_urlsafe(24),
+            reason=reason,
         )
 
     def as_json(self) -> str:

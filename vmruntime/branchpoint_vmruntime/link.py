@@ -40,6 +40,9 @@ class ControlLink(asyncio.Protocol):
         self._reader = wire.FrameReader()
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._free = asyncio.Event()
+        self._free.set()
+        self._held: list[bytes] = []
         self._transport: asyncio.WriteTransport | None = None
         self._end: MachineError | None = None
 
@@ -53,15 +56,23 @@ class ControlLink(asyncio.Protocol):
         return link
 
     async def ask(
-        self, op: str, fields: Mapping[str, Any] | None = None, *, timeout_s: float
+        self,
+        op: str,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float,
+        at_rest: bool = False,
     ) -> dict[str, Any]:
-        """Ask and wait for the answer. GuestSilentError, GuestRefusedError, MachineEndedError."""
+        """Ask and wait for the answer. GuestSilentError, GuestRefusedError, MachineEndedError.
+
+        Between `hold` and `release` only what is asked `at_rest` gets through; all else waits.
+        """
 
         def send(number: int) -> None:
             message = json.dumps({**(fields or {}), "op": op, "id": number})
             self._write(wire.Kind.CONTROL, message.encode())
 
-        reply = await self._await_reply(op, send, timeout_s)
+        reply = await self._await_reply(op, send, timeout_s, at_rest=at_rest)
         if isinstance(reply.get("error"), str):
             raise GuestRefusedError(reply["error"])
         return reply
@@ -72,20 +83,41 @@ class ControlLink(asyncio.Protocol):
         def send(number: int) -> None:
             self._write(wire.Kind.WAKE, wire.pack_fields([str(number), *fields]))
 
-        reply = await self._await_reply("wake", send, timeout_s)
+        reply = await self._await_reply("wake", send, timeout_s, at_rest=True)
         return list(reply["fields"])
 
+    def tell(self, op: str, fields: Mapping[str, Any]) -> None:
+        """Say what needs no answer; once the machine is gone, to nobody."""
+        body = json.dumps({**fields, "op": op, "id": next(self._ids)}).encode()
+        if self._free.is_set():
+            self._write(wire.Kind.CONTROL, body)
+        else:
+            self._held.append(body)
+
+    def hold(self) -> None:
+        """Let nothing more out: a byte under way while a machine is saved would be torn."""
+        self._free.clear()
+
+    def release(self) -> None:
+        """Let through what was held up, and all that comes."""
+        self._free.set()
+        held, self._held = self._held, []
+        for body in held:
+            self._write(wire.Kind.CONTROL, body)
+
     async def _await_reply(
-        self, op: str, send: Callable[[int], None], timeout_s: float
+        self, op: str, send: Callable[[int], None], timeout_s: float, *, at_rest: bool
     ) -> dict[str, Any]:
-        if self._end is not None:
-            raise self._end
         number = next(self._ids)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
-        send(number)
         try:
             async with asyncio.timeout(timeout_s):
+                if not at_rest:
+                    await self._free.wait()
+                if self._end is not None:
+                    raise self._end
+                self._waiting[number] = answer
+                send(number)
                 return await answer
         except TimeoutError as error:
             raise GuestSilentError(op, timeout_s, self._console) from error
@@ -98,6 +130,8 @@ class ControlLink(asyncio.Protocol):
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self._end)
+        self._held.clear()
+        self._free.set()
         if self._transport is not None:
             self._transport.close()
 
@@ -134,7 +168,7 @@ class ControlLink(asyncio.Protocol):
             answer.set_result(reply)
 
     def _write(self, kind: wire.Kind, body: bytes) -> None:
-        if self._transport is not None:
+        if self._transport is not None and self._end is None:
             self._transport.write(wire.encode(kind, self.generation, body))
 
 

@@ -9,12 +9,13 @@ import logging
 import secrets
 import shutil
 import socket
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.command_line import command_line, overlay_node
 from branchpoint_vmruntime.errors import (
     FreezeError,
@@ -63,6 +64,7 @@ class Machine:
         self._booted = asyncio.Event()
         self._kernel_ready = asyncio.Event()
         self._failure: MachineError | None = None
+        self.calls = CallQueue(self._answer_call)
 
     def adopt(self, identity: Identity) -> None:
         """Make a machine that stood by the next incarnation of a branch."""
@@ -143,8 +145,10 @@ class Machine:
         FreezeError if that does not succeed; then everything runs on as before.
         """
         sent = self.kernel.quiesce()
+        self.control.hold()
         try:
-            reply = await self.control.ask("freeze", {"sent": sent}, timeout_s=timeout_s)
+            fields = {"sent": sent}
+            reply = await self.control.ask("freeze", fields, timeout_s=timeout_s, at_rest=True)
             await self._wait_received(reply["sent"], timeout_s)
         except (GuestSilentError, GuestRefusedError) as error:
             await self._undo_freeze()
@@ -168,12 +172,14 @@ class Machine:
 
     async def _undo_freeze(self) -> None:
         with contextlib.suppress(MachineError):
-            await self.control.ask("thaw", timeout_s=2.0)
+            await self.control.ask("thaw", timeout_s=2.0, at_rest=True)
+        self.control.release()
         self.kernel.resume()
 
     async def thaw(self, *, timeout_s: float) -> None:
         """Let the same incarnation run on, its clock put right."""
-        await self.control.ask("thaw", timeout_s=timeout_s)
+        await self.control.ask("thaw", timeout_s=timeout_s, at_rest=True)
+        self.control.release()
         self.kernel.resume()
 
     async def run_on(self) -> None:
@@ -193,11 +199,12 @@ class Machine:
         who = self.identity
         order = [str(generation), secrets.token_hex(32), secrets.token_hex(32) if reseed else ""]
         order += [who.as_json(), host_name(who.branch)]
-        order += [who.incarnation, who.branch, str(who.index), who.session]
+        order += [who.reason, who.incarnation, who.branch, str(who.index), who.session]
         try:
             awake = Awake.from_answer(await self.control.ask_to_wake(order, timeout_s=timeout_s))
         except (MachineError, ValueError) as error:
             raise WakeError(f"the machine did not wake: {error}") from error
+        self.control.release()
         self.kernel.resume()
         return awake
 
@@ -221,6 +228,12 @@ class Machine:
         fields = {"argv": list(argv), "stdin": stdin}
         reply = await self.control.ask("exec", fields, timeout_s=timeout_s)
         return CommandResult(status=reply["status"], stdout=reply["stdout"], stderr=reply["stderr"])
+
+    async def variables(self, *, repr_limit: int, timeout_s: float) -> list[dict[str, Any]] | None:
+        """What the user's variables are; None if this kernel has nobody to ask."""
+        fields = {"repr_limit": repr_limit, "timeout_s": timeout_s}
+        reply = await self.control.ask("variables", fields, timeout_s=timeout_s)
+        return reply["variables"]
 
     async def interrupt(self, *, timeout_s: float = 5.0) -> None:
         """SIGINT to the kernel's process group."""
@@ -258,6 +271,10 @@ class Machine:
                 self._fail_kernel(KernelDiedError(describe_kernel_end(message)))
             case "relay-ended":
                 self._fail_kernel(KernelDiedError("the relay beside the kernel has ended"))
+            case "call":
+                self.calls.take(message)
+            case "call-gone":
+                self.calls.note_gone(message["id"])
             case _:
                 pass
 
@@ -272,8 +289,12 @@ class Machine:
         why = self.end_reason or self.process.describe_end()
         error = MachineEndedError(f"the machine has ended: {why}")
         self._fail_kernel(error)
+        self.calls.fail(error)
         if self._control is not None:
             self._control.fail(error)
+
+    def _answer_call(self, number: int, answer: Mapping[str, Any]) -> None:
+        self.control.tell("answer", {"call": number, "answer": answer})
 
     async def connect(
         self, monitor: socket.socket, control: socket.socket, kernel: socket.socket

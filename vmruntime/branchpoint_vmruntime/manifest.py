@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import yaml
 
+from branchpoint_vmruntime.budget import Budgets
 from branchpoint_vmruntime.errors import ManifestError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV
 from branchpoint_vmruntime.spec import MachineSize
@@ -24,10 +25,11 @@ _VCPUS = range(1, 16 + 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A machine's size, and the command of the Jupyter kernel that runs in it."""
+    """A machine's size, the command of the Jupyter kernel in it, what all machines may take."""
 
     size: MachineSize = field(default_factory=MachineSize)
     kernel_argv: tuple[str, ...] = KERNEL_ARGV
+    budgets: Budgets = field(default_factory=Budgets)
 
     @classmethod
     def load(cls, path: Path | str) -> "Manifest":
@@ -73,11 +75,20 @@ class _Reader:
             raise ManifestError(self._not_yaml(error)) from error
         if root is None or root.tag == _NOTHING:
             return Manifest()
-        fields = self._fields(root, ("machine", "kernel"))
+        fields = self._fields(root, ("machine", "kernel", "budgets"))
         default = Manifest()
         size = self._size(fields["machine"]) if "machine" in fields else default.size
         argv = self._argv(fields["kernel"]) if "kernel" in fields else default.kernel_argv
-        return Manifest(size=size, kernel_argv=argv)
+        budgets = self._budgets(fields["budgets"]) if "budgets" in fields else default.budgets
+        return Manifest(size=size, kernel_argv=argv, budgets=budgets)
+
+    def _budgets(self, node: yaml.Node) -> Budgets:
+        fields = self._fields(node, ("memory", "machines"))
+        memory = self._memory(fields["memory"]) << 20 if "memory" in fields else None
+        machines = self._number(fields["machines"]) if "machines" in fields else None
+        if machines == 0:
+            self._refuse(fields["machines"], "a session has at least one machine")
+        return Budgets(memory_bytes=memory, machines=machines)
 
     def _size(self, node: yaml.Node) -> MachineSize:
         if isinstance(node, yaml.MappingNode):

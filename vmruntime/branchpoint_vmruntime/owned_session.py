@@ -1,39 +1,43 @@
 """A session this process owns: where machines, checkpoints and the books change together."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
-from branchpoint_vmruntime.branch import Live, OwnedBranch
-from branchpoint_vmruntime.errors import BranchpointError, UsageError
-from branchpoint_vmruntime.incarnation import Identity
+from branchpoint_vmruntime.branch import OwnedBranch
+from branchpoint_vmruntime.budget import Budgets, Room, room
+from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.lineage import (
-    BranchName,
     BranchState,
     Checkpoint,
     CheckpointId,
     CheckpointKind,
+    Moment,
     Operation,
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label
-from branchpoint_vmruntime.register import MAIN, Register
+from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.restore import SavedMachine
 from branchpoint_vmruntime.saving import Saving
 from branchpoint_vmruntime.session import (
     MAX_FORKS,
-    ForkFailure,
     ForkReport,
     KeepReport,
     RollbackReport,
+    WakeReason,
+    Witness,
+    nothing_known,
 )
+from branchpoint_vmruntime.waking import Waking, abandon, end_machine
 from branchpoint_vmruntime.workshop import Workshop
 
 log = logging.getLogger(__name__)
+
+_LABELS = {CheckpointKind.USER: "checkpoint", CheckpointKind.FORK_POINT: "fork"}
 
 
 class OwnedSession:
@@ -42,10 +46,14 @@ class OwnedSession:
     Made by `open_session`; operations on it are done one after another.
     """
 
-    def __init__(self, register: Register, workshop: Workshop) -> None:
+    def __init__(self, register: Register, workshop: Workshop, budgets: Budgets) -> None:
+        self.witness: Witness = nothing_known
         self._register = register
         self._workshop = workshop
-        self._saving = Saving(register, workshop)
+        self._budgets = budgets
+        self._saving = Saving(register, workshop, self._witness_of)
+        self._waking = Waking(register, workshop)
+        self._peeks: list[OwnedBranch] = []
         self._wanted_next: Checkpoint | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
@@ -72,6 +80,10 @@ class OwnedSession:
         """Every checkpoint of the session and the base they root in, oldest first."""
         return self._register.checkpoints()
 
+    def path(self, checkpoint: Checkpoint) -> list[Checkpoint]:
+        """The checkpoint itself, its parent, and so on to the root."""
+        return list(self._register.tree().path(checkpoint.id))
+
     @property
     def ready_for(self) -> CheckpointId | None:
         """The checkpoint a machine stands by for, if one does."""
@@ -81,17 +93,33 @@ class OwnedSession:
         """Everything done so far, with what it cost."""
         return self._register.operations()
 
-    def find(self, name: str | None) -> Checkpoint:
-        """By label, or by the start of an id; None: the current branch's last."""
-        return self._register.find(name)
+    def find(self, name: str | None, *, branch: str | None = None) -> Checkpoint:
+        """By label, or by the start of an id; None: the last of a branch, or of the current one."""
+        return self._register.find(name, self._of(branch))
 
-    async def checkpoint(self, label: str | None = None, *, note: str = "") -> Checkpoint:
-        """Save the current branch; it runs on."""
+    def room(self) -> int:
+        """How many machines more the host's memory and the budgets have room for now."""
+        return self._room(self._budgets).machines
+
+    async def checkpoint(
+        self,
+        label: str | None = None,
+        *,
+        note: str = "",
+        branch: str | None = None,
+        kind: CheckpointKind = CheckpointKind.USER,
+    ) -> Checkpoint:
+        """Save a branch, the current one if none is named; it runs on."""
         async with self._busy:
-            chosen = check_label(label) if label else self._register.next_label("checkpoint")
-            saved = await self._saving.save(self.current, chosen, CheckpointKind.USER, note=note)
-            await self._stand_by_for(saved)
+            of = self._of(branch)
+            saved = await self._save(of, kind, check_label(label) if label else None, note)
+            await self._stand_by_for(saved if of is self.current else self._wanted_next)
             return saved
+
+    async def fork_point(self, branch: str | None = None) -> Checkpoint:
+        """Save a branch to fork from it, as often as wanted; it runs on."""
+        async with self._busy:
+            return await self._save(self._of(branch), CheckpointKind.FORK_POINT)
 
     async def fork(
         self,
@@ -100,8 +128,10 @@ class OwnedSession:
         start: Checkpoint | str | None = None,
         names: Sequence[str] = (),
         same_random: bool = False,
+        branch: str | None = None,
+        first_index: int = 1,
     ) -> ForkReport:
-        """Live branches from a checkpoint, or from this very moment.
+        """Live branches from a checkpoint, or from this very moment of a branch.
 
         Each comes up or fails by itself.
         """
@@ -112,16 +142,21 @@ class OwnedSession:
             )
         async with self._busy:
             began = time.monotonic()
-            self._workshop.require_memory(count)
-            taken = self._register.taken_names()
-            new = branch_names(count, names, taken, parent=self.current.name)
-            origin = self._resolve(start) if start is not None else await self._fork_point()
-            woken = await self._wake_forks(new, origin, reseed=not same_random)
-            made, failures = await self._sort_forks(new, origin, woken)
+            self._room(self._budgets).require(count)
+            parent = self._of(branch)
+            new = branch_names(count, names, self._register.taken_names(), parent=parent.name)
+            origin = (
+                await self._save(parent, CheckpointKind.FORK_POINT)
+                if start is None
+                else self._resolve(start, parent)
+            )
+            made, failures = await self._waking.fork(
+                new, origin, parent=parent.name, first_index=first_index, reseed=not same_random
+            )
             total_ms = _since(began)
-            for branch in made:
+            for fork in made:
                 self._register.note(
-                    "fork", branch.name, origin, branch.cost.awake_ms, branch.cost.phases_ms
+                    "fork", fork.name, origin, fork.cost.awake_ms, fork.cost.phases_ms
                 )
             await self._stand_by_for(self._wanted_next)
             return ForkReport(
@@ -133,31 +168,37 @@ class OwnedSession:
             )
 
     async def rollback(
-        self, target: Checkpoint | str | None = None, *, safety: bool = True
+        self,
+        target: Checkpoint | str | None = None,
+        *,
+        safety: bool = True,
+        branch: str | None = None,
     ) -> RollbackReport:
-        """The current branch goes back.
+        """A branch, the current one if none is named, goes back.
 
         The machine it has is ended only once the other is awake.
         """
         async with self._busy:
             began = time.monotonic()
-            branch = self.current
-            goal = self._resolve(target)
-            waking = asyncio.create_task(self._wake(branch.name, branch.index, goal, reseed=False))
+            going = _not_dropped(self._of(branch))
+            goal = self._resolve(target, going)
+            waking = asyncio.create_task(
+                self._waking.wake(going.name, going.index, goal, WakeReason.ROLLBACK)
+            )
             pending, note = None, "not taken: --no-safety"
-            record = replace(branch.record, head=goal.id, state=BranchState.LIVE)
+            record = replace(going.record, head=goal.id, state=BranchState.LIVE)
             try:
                 if safety:
-                    pending, note = await self._saving.draft_safety(branch)
+                    pending, note = await self._saving.draft_safety(going)
                 live = await waking
                 self._register.put(record)
             except BaseException:
-                await _abandon(waking)
-                await self._saving.let_run_on(branch, pending)
+                await abandon(waking)
+                await self._saving.let_run_on(going, pending)
                 raise
             awake_ms = _since(began)
-            left = branch.live
-            branch.become(record, live)
+            left = going.live
+            going.become(record, live)
             saved = None
             try:
                 if pending is not None and left is not None:
@@ -167,10 +208,10 @@ class OwnedSession:
                     await left.end()
             total_ms = _since(began)
             phases = live.cost.phases_ms | {"until-awake": awake_ms}
-            self._register.note("rollback", branch.name, goal, total_ms, phases)
-            await self._stand_by_for(goal)
+            self._register.note("rollback", going.name, goal, total_ms, phases)
+            await self._stand_by_for(goal if going is self.current else self._wanted_next)
             return RollbackReport(
-                branch=branch,
+                branch=going,
                 checkpoint=goal,
                 safety=saved,
                 safety_note=note,
@@ -209,9 +250,25 @@ class OwnedSession:
                     hint="`%switch` to another branch first",
                 )
             for branch in given_up:
-                await self._retire(branch, BranchState.DROPPED)
+                await self._waking.retire(branch, BranchState.DROPPED)
                 self._register.note("drop", branch.name, None, 0.0, {})
             return given_up
+
+    @asynccontextmanager
+    async def peek(self, checkpoint: Checkpoint) -> AsyncGenerator[OwnedBranch]:
+        """A machine woken from a checkpoint to look into it; it ends on leaving.
+
+        Only the waking keeps other operations waiting.
+        """
+        async with self._busy:
+            self._room(Budgets()).require(1)
+            looked_into = await self._waking.peek(checkpoint)
+        self._peeks.append(looked_into)
+        try:
+            yield looked_into
+        finally:
+            self._peeks.remove(looked_into)
+            await end_machine(looked_into)
 
     async def materialise(self, checkpoint: Checkpoint) -> SavedMachine:
         """Make a checkpoint's memory mappable as one file, and say where its parts are.
@@ -222,13 +279,7 @@ class OwnedSession:
 
     async def start(self) -> None:
         """Wake the first branch, fresh from the base. Called once, by `open_session`."""
-        live = await self._wake(MAIN, 0, self._register.base, reseed=True)
-        record = self._register.new_record(MAIN, 0, parent=None, origin=self._register.base)
-        async with _ended_unless_recorded([live]):
-            self._register.add_first(OwnedBranch(record, live))
-        self._register.note(
-            "start", MAIN, self._register.base, live.cost.awake_ms, live.cost.phases_ms
-        )
+        await self._waking.start()
 
     async def close(self) -> None:
         """End every machine. What was checkpointed stays."""
@@ -236,105 +287,53 @@ class OwnedSession:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._workshop.close)
             live = [branch for branch in self.branches() if branch.live is not None]
+            for branch in (*live, *self._peeks):
+                stack.push_async_callback(end_machine, branch)
             for branch in live:
-                stack.push_async_callback(self._end_machine, branch)
-            for branch in live:
-                await self._retire(branch, BranchState.LOST)
+                await self._waking.retire(branch, BranchState.LOST)
 
-    async def _fork_point(self) -> Checkpoint:
-        return await self._saving.save(
-            self.current, self._register.next_label("fork"), CheckpointKind.FORK_POINT
+    def _of(self, name: str | None) -> OwnedBranch:
+        return self.current if name is None else self.branch(name)
+
+    def _resolve(self, target: Checkpoint | str | None, branch: OwnedBranch) -> Checkpoint:
+        return target if isinstance(target, Checkpoint) else self._register.find(target, branch)
+
+    def _room(self, budgets: Budgets) -> Room:
+        there = [b for b in (*self.branches(), *self._peeks) if b.live and b.live.machine.alive]
+        # Asked only if it counts: to read what a process has for itself takes milliseconds.
+        counts = budgets.memory_bytes is not None
+        uses = [b.memory() for b in there] if counts else []
+        return room(
+            budgets,
+            live=len(there),
+            own_bytes=sum(use.own_bytes for use in uses if use),
+            available_bytes=self._workshop.available_bytes(),
         )
 
-    async def _wake_forks(
-        self, names: Sequence[BranchName], origin: Checkpoint, *, reseed: bool
-    ) -> list[Live | BaseException]:
-        """A machine for each name, all at once, or why there is none."""
-        waking = [
-            asyncio.create_task(self._wake(name, place, origin, reseed=reseed))
-            for place, name in enumerate(names, 1)
-        ]
-        try:
-            await asyncio.wait(waking)
-        except BaseException:
-            await asyncio.gather(*map(_abandon, waking))
-            raise
-        return [task.exception() or task.result() for task in waking]
+    async def _witness_of(self, branch: str) -> Moment:
+        return await self.witness(branch)
 
-    async def _sort_forks(
-        self,
-        names: Sequence[BranchName],
-        origin: Checkpoint,
-        woken: Sequence[Live | BaseException],
-    ) -> tuple[list[OwnedBranch], list[ForkFailure]]:
-        made: list[OwnedBranch] = []
-        failures: list[ForkFailure] = []
-        parent = self.current.name
-        async with _ended_unless_recorded([live for live in woken if isinstance(live, Live)]):
-            for place, (name, outcome) in enumerate(zip(names, woken, strict=True), 1):
-                match outcome:
-                    case Live():
-                        record = self._register.new_record(
-                            name, place, parent=parent, origin=origin
-                        )
-                        made.append(OwnedBranch(record, outcome))
-                    case BranchpointError():
-                        failures.append(ForkFailure(name, outcome))
-                    case _:
-                        raise outcome
-            self._register.add(made)
-        return made, failures
-
-    async def _wake(
-        self, name: BranchName, index: int, checkpoint: Checkpoint, *, reseed: bool
-    ) -> Live:
-        identity = Identity.new(session=self.record.id, branch=name, index=index)
-        return await self._workshop.wake(self._register.tree(), checkpoint, identity, reseed=reseed)
+    async def _save(
+        self, branch: OwnedBranch, kind: CheckpointKind, label: str | None = None, note: str = ""
+    ) -> Checkpoint:
+        prefix = _LABELS.get(kind, kind.value)
+        chosen = label or self._register.next_label(prefix)
+        return await self._saving.save(branch, chosen, kind, note=note)
 
     async def _switch(self, name: str) -> OwnedBranch:
-        branch = self.branch(name)
-        if branch.state is BranchState.DROPPED:
-            raise UsageError(
-                f"branch {branch.name!r} was dropped",
-                hint="fork it anew from one of its checkpoints: `%fork 1 --from LABEL`",
-            )
+        branch = _not_dropped(self.branch(name))
         if branch.state is not BranchState.LIVE:
-            await self._reopen(branch)
+            await self._waking.reopen(branch)
         self._register.continue_as(branch)
         return branch
 
-    async def _reopen(self, branch: OwnedBranch) -> None:
-        head = self._register.tree().checkpoint(branch.record.head)
-        live = await self._wake(branch.name, branch.index, head, reseed=False)
-        record = replace(branch.record, state=BranchState.LIVE)
-        async with _ended_unless_recorded([live]):
-            self._register.put(record)
-        dead = branch.become(record, live)
-        if dead is not None:
-            await dead.end()
-        self._register.note("reopen", branch.name, head, live.cost.awake_ms, live.cost.phases_ms)
-
     async def _park(self, branch: OwnedBranch) -> None:
         if not branch.usable():
-            await self._retire(branch, BranchState.LOST)
+            await self._waking.retire(branch, BranchState.LOST)
             return
-        await self._saving.save(
-            branch, self._register.next_label(f"parked-{branch.name}"), CheckpointKind.PARKED
-        )
-        await self._retire(branch, BranchState.PARKED)
-
-    async def _retire(self, branch: OwnedBranch, state: BranchState) -> None:
-        record = replace(branch.record, state=state)
-        self._register.put(record)
-        await self._end_machine(branch)
-        branch.become(record, None)
-
-    async def _end_machine(self, branch: OwnedBranch) -> None:
-        if branch.live is not None:
-            await branch.live.end()
-
-    def _resolve(self, target: Checkpoint | str | None) -> Checkpoint:
-        return target if isinstance(target, Checkpoint) else self.find(target)
+        label = self._register.next_label(f"parked-{branch.name}")
+        await self._save(branch, CheckpointKind.PARKED, label)
+        await self._waking.retire(branch, BranchState.PARKED)
 
     async def _stand_by_for(self, checkpoint: Checkpoint | None) -> None:
         """Have a machine ready for what is most likely wanted next, without waiting for it."""
@@ -355,9 +354,11 @@ class OwnedSession:
 
 
 @asynccontextmanager
-async def open_session(register: Register, workshop: Workshop) -> AsyncGenerator[OwnedSession]:
+async def open_session(
+    register: Register, workshop: Workshop, budgets: Budgets | None = None
+) -> AsyncGenerator[OwnedSession]:
     """A session with its first machine awake; every machine ends on leaving."""
-    session = OwnedSession(register, workshop)
+    session = OwnedSession(register, workshop, budgets or Budgets())
     try:
         await session.start()
         yield session
@@ -365,21 +366,13 @@ async def open_session(register: Register, workshop: Workshop) -> AsyncGenerator
         await session.close()
 
 
-@asynccontextmanager
-async def _ended_unless_recorded(machines: Sequence[Live]) -> AsyncGenerator[None]:
-    """A machine that could not be put on record, as on a full disk, would be nobody's."""
-    try:
-        yield
-    except BaseException:
-        for live in machines:
-            await live.end()
-        raise
-
-
-async def _abandon(waking: "asyncio.Task[Live]") -> None:
-    waking.cancel()
-    with contextlib.suppress(BaseException):
-        await (await waking).end()
+def _not_dropped(branch: OwnedBranch) -> OwnedBranch:
+    if branch.state is BranchState.DROPPED:
+        raise UsageError(
+            f"branch {branch.name!r} was dropped",
+            hint="fork it anew from one of its checkpoints: `%fork 1 --from LABEL`",
+        )
+    return branch
 
 
 def _since(start: float) -> float:

@@ -103,14 +103,14 @@ class Register:
             advance.advance(saved.id)
         self.note("checkpoint", saved.branch, saved, saved.cost.total_ms, saved.cost.phases_ms)
 
-    def find(self, name: str | None) -> Checkpoint:
-        """By label, or by the start of an id; None: the current branch's last."""
+    def find(self, name: str | None, branch: OwnedBranch) -> Checkpoint:
+        """By label, or by the start of an id; None: the branch's last."""
         if name is not None:
             return resolve(name, self.checkpoints())
-        head = self.tree().checkpoint(self.current.record.head)
+        head = self.tree().checkpoint(branch.record.head)
         if head.kind is CheckpointKind.BASE:
             raise UsageError(
-                f"branch {self.current.name!r} has no checkpoint to go back to yet",
+                f"branch {branch.name!r} has no checkpoint to go back to yet",
                 hint="take one with `%checkpoint LABEL`; `%rollback base` gives a fresh machine",
             )
         return head

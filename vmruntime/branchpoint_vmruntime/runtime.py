@@ -187,7 +187,8 @@ class Runtime:
 
         If another process owns the session of that key, a second one beside it is opened.
         """
-        foundation = await self.foundation(manifest or Manifest())
+        chosen = manifest or Manifest()
+        foundation = await self.foundation(chosen)
         base = await self._base(foundation)
         wanted = key or f"script-{secrets.token_hex(6)}"
         with self._own_session(wanted) as record:
@@ -205,7 +206,7 @@ class Runtime:
             )
             register = Register(record, self.journal, base)
             try:
-                async with open_session(register, workshop) as session:
+                async with open_session(register, workshop, chosen.budgets) as session:
                     yield session
             finally:
                 for folder in (live, self.home.flat / record.id):

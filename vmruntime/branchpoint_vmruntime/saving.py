@@ -5,6 +5,7 @@ from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
 from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.session import Witness
 from branchpoint_vmruntime.workshop import Workshop
 
 SAFETY_LABEL = "before-rollback"
@@ -15,9 +16,10 @@ SIGN_OF_LIFE_S = 10.0
 class Saving:
     """Joins the workshop, which makes checkpoints, and the register, which knows of them."""
 
-    def __init__(self, register: Register, workshop: Workshop) -> None:
+    def __init__(self, register: Register, workshop: Workshop, witness: Witness) -> None:
         self._register = register
         self._workshop = workshop
+        self._witness = witness
 
     async def save(
         self, branch: OwnedBranch, label: str, kind: CheckpointKind, *, note: str = ""
@@ -75,6 +77,7 @@ class Saving:
             note=note,
             kind=kind,
             branch=branch.name,
+            witness=self._witness,
         )
 
 

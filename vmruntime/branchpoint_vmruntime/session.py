@@ -1,7 +1,8 @@
 """One notebook's tree of checkpoints and branches, and what can be done with it."""
 
 from asyncio import Event
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, overload
@@ -12,9 +13,12 @@ from branchpoint_vmruntime.lineage import (
     BranchRecord,
     BranchState,
     Checkpoint,
+    CheckpointKind,
+    Moment,
     Operation,
     SessionRecord,
 )
+from branchpoint_vmruntime.results import CommandResult, RunResult
 
 # More at once than a host that runs notebooks can be expected to hold.
 MAX_FORKS = 64
@@ -89,6 +93,9 @@ class CallChannel(Protocol):
         ...
 
 
+Witness = Callable[[str], Awaitable[Moment]]
+
+
 class Branch(Protocol):
     """A named line of work; live while it has a machine."""
 
@@ -104,6 +111,11 @@ class Branch(Protocol):
         ...
 
     @property
+    def calls(self) -> CallChannel:
+        """What processes in its present machine ask for; UsageError if it has none."""
+        ...
+
+    @property
     def cost(self) -> "WakeCost": ...
     def memory(self) -> MemoryUse | None: ...
     async def interrupt(self) -> None:
@@ -112,6 +124,25 @@ class Branch(Protocol):
 
     async def ping(self, *, timeout_s: float) -> None:
         """Ask the machine for a sign of life; GuestSilentError or MachineEndedError otherwise."""
+        ...
+
+    async def run(self, code: str, *, timeout_s: float = 3600.0) -> RunResult:
+        """Run code in its kernel, past all that waits in the shell's queue on this side."""
+        ...
+
+    async def execute(
+        self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 60.0
+    ) -> CommandResult:
+        """Run a command among the user's processes and wait for it."""
+        ...
+
+    async def variables(
+        self, *, repr_limit: int, timeout_s: float
+    ) -> Sequence[Mapping[str, Any]] | None:
+        """What the user's variables are, as JSON; None if this kernel cannot say.
+
+        `repr_limit` is in characters. GuestSilentError if it takes longer, as when a repr hangs.
+        """
         ...
 
 
@@ -179,11 +210,22 @@ class KeepReport:
     total_ms: float
 
 
+async def nothing_known(_branch: str) -> Moment:
+    """The witness of a session that nobody drives cell by cell."""
+    return Moment()
+
+
 class Session(Protocol):
     """One notebook's tree.
 
     Operations are serialised; each leaves the lineage whole or untouched.
+
+    `witness` is asked, with a branch's name, what is executing there, for every checkpoint that is
+    taken. It is asked while that machine is at rest, when every message of its kernel has arrived
+    at the channel. A witness that fails or takes over 5 s is one that knows nothing.
     """
+
+    witness: Witness
 
     @property
     def record(self) -> SessionRecord: ...
@@ -201,15 +243,37 @@ class Session(Protocol):
         """Every checkpoint of the session, the base first, oldest first."""
         ...
 
-    def find(self, name: str | None) -> Checkpoint:
+    def path(self, checkpoint: Checkpoint) -> list[Checkpoint]:
+        """The checkpoint itself, its parent, and so on to the root."""
+        ...
+
+    def find(self, name: str | None, *, branch: str | None = None) -> Checkpoint:
         """By label (the newest that bears it) or by the start of its id.
 
-        None: the current branch's last.
+        None: the branch's last; without a branch, the current one's.
         """
         ...
 
+    def room(self) -> int:
+        """How many machines more the host's memory and the manifest's budgets have room for now."""
+        ...
+
     def operations(self) -> list[Operation]: ...
-    async def checkpoint(self, label: str | None = None, *, note: str = "") -> Checkpoint: ...
+    async def checkpoint(
+        self,
+        label: str | None = None,
+        *,
+        note: str = "",
+        branch: str | None = None,
+        kind: CheckpointKind = CheckpointKind.USER,
+    ) -> Checkpoint:
+        """Save a branch, the current one if none is named; it runs on."""
+        ...
+
+    async def fork_point(self, branch: str | None = None) -> Checkpoint:
+        """Save a branch to fork from it, as often as wanted; it runs on."""
+        ...
+
     async def fork(
         self,
         count: int,
@@ -217,9 +281,22 @@ class Session(Protocol):
         start: Checkpoint | str | None = None,
         names: Sequence[str] = (),
         same_random: bool = False,
-    ) -> ForkReport: ...
+        branch: str | None = None,
+        first_index: int = 1,
+    ) -> ForkReport:
+        """Live branches from a checkpoint, or from this very moment of a branch.
+
+        They are numbered from `first_index`, as `branch.index` tells them. UsageError if there is
+        not the room for them.
+        """
+        ...
+
     async def rollback(
-        self, target: Checkpoint | str | None = None, *, safety: bool = True
+        self,
+        target: Checkpoint | str | None = None,
+        *,
+        safety: bool = True,
+        branch: str | None = None,
     ) -> RollbackReport: ...
     async def switch(self, name: str) -> Branch:
         """Continue as another branch; a parked one is woken from its head."""
@@ -227,3 +304,9 @@ class Session(Protocol):
 
     async def keep(self, name: str) -> KeepReport: ...
     async def drop(self, names: Sequence[str]) -> Sequence[Branch]: ...
+    def peek(self, checkpoint: Checkpoint) -> AbstractAsyncContextManager[Branch]:
+        """A machine woken from a checkpoint to look into it, named "peek"; it ends on leaving.
+
+        It is on no record and is no branch of the session; nothing in it that waits goes on.
+        """
+        ...

@@ -19,7 +19,7 @@ from branchpoint_vmruntime.checkpoint import (
     require_space,
     storage_error,
 )
-from branchpoint_vmruntime.errors import BranchpointError, MachineError, UsageError
+from branchpoint_vmruntime.errors import BranchpointError, MachineError
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.host import memory
 from branchpoint_vmruntime.incarnation import Identity
@@ -35,11 +35,10 @@ from branchpoint_vmruntime.restore import (
     standing_by,
     wake_standing,
 )
+from branchpoint_vmruntime.session import WakeReason
 from branchpoint_vmruntime.store import Layer, LayerStore
 
 STAND_BY_AFTER_S = 0.3
-# What a fork that has answered a first cell was measured to have for itself, and some more.
-MACHINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +103,9 @@ class Workshop:
                         stack=stack.pop_all(),
                     )
 
-    def require_memory(self, count: int) -> None:
-        """UsageError if the host has not the memory left for so many machines more."""
-        available = memory().available_bytes
-        needed = count * MACHINE_BYTES
-        if needed > available:
-            raise UsageError(
-                f"{count} machines take about {needed >> 20} MB, and this host has "
-                f"{available >> 20} MB of memory available",
-                hint=f"at most {available // MACHINE_BYTES} fit; `%drop` what you are done with",
-            )
+    def available_bytes(self) -> int:
+        """Host memory that more machines could have."""
+        return memory().available_bytes
 
     async def wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
@@ -128,7 +120,9 @@ class Workshop:
     async def _wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
     ) -> Live:
-        standing = self._take_standing(checkpoint)
+        # To look into a checkpoint is not to carry on from it: that is what one stands by for.
+        peeks = identity.reason is WakeReason.PEEK
+        standing = None if peeks else self._take_standing(checkpoint)
         if standing is not None:
             # One that did not come up may have stood too long; a fresh one says what is wrong.
             with contextlib.suppress(MachineError):

@@ -147,7 +147,7 @@ async def test_waking_gives_the_guest_entropy_a_name_and_its_identity(tmp_path: 
         assert entropy != seed
         assert json.loads(identity)["branch"] == "ridge_2"
         assert host_name == "ridge-2"
-        assert names == ["inc-1", "ridge_2", "3", "s-1"]
+        assert names == ["start", "inc-1", "ridge_2", "3", "s-1"]
 
 
 @in_a_loop

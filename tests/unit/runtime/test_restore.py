@@ -60,7 +60,7 @@ async def test_a_machine_that_stood_by_wakes_as_who_it_now_is(tmp_path: Path) ->
         assert it.machine.kernel.incarnation == ANOTHER.incarnation
         [(_, _, identity, host_name, *names)] = it.guest.orders
         assert identity == ANOTHER.as_json()
-        assert (host_name, names[0]) == ("forest", ANOTHER.incarnation)
+        assert (host_name, names[1]) == ("forest", ANOTHER.incarnation)
 
 
 @in_a_loop

@@ -1,0 +1,135 @@
+"""Gives branches their machines: woken under a fresh identity, put on record, ended."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from branchpoint_vmruntime.branch import Live, OwnedBranch
+from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.incarnation import Identity
+from branchpoint_vmruntime.lineage import BranchName, BranchState, Checkpoint
+from branchpoint_vmruntime.register import MAIN, Register
+from branchpoint_vmruntime.session import ForkFailure, WakeReason
+from branchpoint_vmruntime.workshop import Workshop
+
+PEEK = BranchName("peek")
+
+
+class Waking:
+    """Joins the workshop, which makes machines, and the register, which knows the branches."""
+
+    def __init__(self, register: Register, workshop: Workshop) -> None:
+        self._register = register
+        self._workshop = workshop
+
+    async def wake(
+        self,
+        name: BranchName,
+        index: int,
+        checkpoint: Checkpoint,
+        reason: WakeReason,
+        *,
+        reseed: bool = False,
+    ) -> Live:
+        """A machine from a checkpoint, the next incarnation of that branch."""
+        identity = Identity.new(
+            session=self._register.record.id, branch=name, index=index, reason=reason
+        )
+        return await self._workshop.wake(self._register.tree(), checkpoint, identity, reseed=reseed)
+
+    async def start(self) -> None:
+        """The session's first branch, fresh from the base."""
+        base = self._register.base
+        live = await self.wake(MAIN, 0, base, WakeReason.START, reseed=True)
+        record = self._register.new_record(MAIN, 0, parent=None, origin=base)
+        async with _ended_unless_recorded([live]):
+            self._register.add_first(OwnedBranch(record, live))
+        self._register.note("start", MAIN, base, live.cost.awake_ms, live.cost.phases_ms)
+
+    async def fork(
+        self,
+        names: Sequence[BranchName],
+        origin: Checkpoint,
+        *,
+        parent: BranchName,
+        first_index: int,
+        reseed: bool,
+    ) -> tuple[list[OwnedBranch], list[ForkFailure]]:
+        """A branch for each name, all woken at once; each comes up or fails by itself."""
+        places = list(enumerate(names, first_index))
+        waking = [
+            asyncio.create_task(self.wake(name, place, origin, WakeReason.FORK, reseed=reseed))
+            for place, name in places
+        ]
+        try:
+            await asyncio.wait(waking)
+        except BaseException:
+            await asyncio.gather(*map(abandon, waking))
+            raise
+        woken = [task.exception() or task.result() for task in waking]
+        made: list[OwnedBranch] = []
+        failures: list[ForkFailure] = []
+        async with _ended_unless_recorded([live for live in woken if isinstance(live, Live)]):
+            for (place, name), outcome in zip(places, woken, strict=True):
+                match outcome:
+                    case Live():
+                        record = self._register.new_record(
+                            name, place, parent=parent, origin=origin
+                        )
+                        made.append(OwnedBranch(record, outcome))
+                    case BranchpointError():
+                        failures.append(ForkFailure(name, outcome))
+                    case _:
+                        raise outcome
+            self._register.add(made)
+        return made, failures
+
+    async def reopen(self, branch: OwnedBranch) -> None:
+        """A machine for a branch that has none, from its last checkpoint."""
+        head = self._register.tree().checkpoint(branch.record.head)
+        live = await self.wake(branch.name, branch.index, head, WakeReason.REOPEN)
+        record = replace(branch.record, state=BranchState.LIVE)
+        async with _ended_unless_recorded([live]):
+            self._register.put(record)
+        dead = branch.become(record, live)
+        if dead is not None:
+            await dead.end()
+        self._register.note("reopen", branch.name, head, live.cost.awake_ms, live.cost.phases_ms)
+
+    async def peek(self, checkpoint: Checkpoint) -> OwnedBranch:
+        """A machine to look into a checkpoint; on no record, so the caller must retire it."""
+        live = await self.wake(PEEK, 0, checkpoint, WakeReason.PEEK)
+        return OwnedBranch(self._register.new_record(PEEK, 0, parent=None, origin=checkpoint), live)
+
+    async def retire(self, branch: OwnedBranch, state: BranchState) -> None:
+        """Put on record what has become of a branch, and end its machine."""
+        record = replace(branch.record, state=state)
+        self._register.put(record)
+        await end_machine(branch)
+        branch.become(record, None)
+
+
+async def end_machine(branch: OwnedBranch) -> None:
+    """End a branch's machine, if it has one; on record it stays as it is."""
+    if branch.live is not None:
+        await branch.live.end()
+
+
+async def abandon(waking: "asyncio.Task[Live]") -> None:
+    """Call a waking off, and end what may have come of it."""
+    waking.cancel()
+    with contextlib.suppress(BaseException):
+        await (await waking).end()
+
+
+@asynccontextmanager
+async def _ended_unless_recorded(machines: Sequence[Live]) -> AsyncGenerator[None]:
+    """A machine that could not be put on record, as on a full disk, would be nobody's."""
+    try:
+        yield
+    except BaseException:
+        for live in machines:
+            await live.end()
+        raise
