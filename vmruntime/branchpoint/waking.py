@@ -30,7 +30,7 @@ class Identity:
     reason: str
 
 
-Callback = TypeVar("Callback", bound=Callable[[Identity], object])
+Returned = TypeVar("Returned")
 
 _callbacks: list[Callable[[Identity], object]] = []
 # Process, and fields of an Identity: made when it is asked for, to keep waking short.
@@ -59,7 +59,7 @@ def identity() -> Identity:
     )
 
 
-def on_wake(callback: Callback) -> Callback:
+def on_wake(callback: Callable[[Identity], Returned]) -> Callable[[Identity], Returned]:
     """Have `callback(identity)` called after each waking of this machine; usable as a decorator.
 
     In a thread of its own, in the order they were given. What one raises is printed, and the others
