@@ -20,8 +20,19 @@ class SessionsPayload(TypedDict):
     sessions: list[SessionPayload]
 
 
+class CellPayload(TypedDict):
+    """Code that was run: the id of its place in the notebook, its In[] number, its source."""
+
+    id: str
+    count: int
+    source: str
+
+
 class CheckpointPayload(TypedDict):
-    """A checkpoint with its cost. Times in milliseconds, sizes in bytes."""
+    """A checkpoint with its cost. Times in milliseconds, sizes in bytes.
+
+    `cell` is the one that asked for it, or was the last to be run before it.
+    """
 
     id: str
     parent: str | None
@@ -29,6 +40,7 @@ class CheckpointPayload(TypedDict):
     note: str
     kind: str
     branch: str
+    cell: CellPayload | None
     created_at: str
     paused_ms: float
     total_ms: float
@@ -96,7 +108,7 @@ def lineage_payload(
 
 
 def _checkpoint_payload(checkpoint: Checkpoint) -> CheckpointPayload:
-    cost = checkpoint.cost
+    cost, cell = checkpoint.cost, checkpoint.moment.cell
     return {
         "id": checkpoint.id,
         "parent": checkpoint.parent,
@@ -104,6 +116,7 @@ def _checkpoint_payload(checkpoint: Checkpoint) -> CheckpointPayload:
         "note": checkpoint.note,
         "kind": checkpoint.kind.value,
         "branch": checkpoint.branch,
+        "cell": {"id": cell.id, "count": cell.count, "source": cell.source} if cell else None,
         "created_at": checkpoint.created_at.isoformat(),
         "paused_ms": cost.paused_ms,
         "total_ms": cost.total_ms,

@@ -14,6 +14,7 @@ CHECKPOINTS = [
     a_base("base0000"),
     a_checkpoint("loaded", cost=CheckpointCost(paused_ms=46.4, memory_bytes=38_000_000)),
     a_checkpoint("before", "loaded", kind=CheckpointKind.SAFETY),
+    a_checkpoint("auto-1", "loaded", kind=CheckpointKind.AUTO),
 ]
 BRANCHES = [
     a_branch("main", "loaded"),
@@ -31,7 +32,7 @@ def words_of(current: str | None = None) -> list[str]:
 
 def test_every_label_and_branch_is_named_once() -> None:
     words = words_of()
-    names = ["base", "loaded", "before", "main", "ridge", "forest", "boost"]
+    names = ["base", "loaded", "before", "auto-1", "main", "ridge", "forest", "boost"]
     assert [words.count(name) for name in names] == [1] * len(names)
 
 

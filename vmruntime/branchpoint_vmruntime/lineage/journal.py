@@ -9,7 +9,7 @@
 
 import sqlite3
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -45,7 +45,7 @@ from branchpoint_vmruntime.lineage.rows import (
     operation_to_row,
     session_from_row,
 )
-from branchpoint_vmruntime.lineage.schema import TABLES, VERSION
+from branchpoint_vmruntime.lineage.schema import MIGRATIONS, TABLES, VERSION
 
 _BUSY_TIMEOUT_S = 10.0
 
@@ -89,7 +89,7 @@ class Journal:
         with _in_words(path):
             journal = cls(_connect(f"{path.absolute().as_uri()}?mode=ro"), path)
             try:
-                journal._check_version()
+                journal._check_version((*MIGRATIONS, VERSION))
             except BaseException:
                 journal.close()
                 raise
@@ -232,11 +232,13 @@ class Journal:
         # A power cut may cost the last transactions but never damages the file.
         self._connection.execute("PRAGMA synchronous = NORMAL")
         with self._transaction():
-            if self._pragma("user_version") == 0:
-                for statement in _statements(TABLES):
+            found = self._pragma("user_version")
+            if found in (0, *MIGRATIONS):
+                steps = [MIGRATIONS[version] for version in range(found, VERSION)] if found else []
+                for statement in _statements("\n".join(steps) if found else TABLES):
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {VERSION}")
-        self._check_version()
+        self._check_version((VERSION,))
 
     def _switch_to_wal(self) -> None:
         deadline = time.monotonic() + _BUSY_TIMEOUT_S
@@ -251,9 +253,9 @@ class Journal:
             else:
                 return
 
-    def _check_version(self) -> None:
+    def _check_version(self, known: Collection[int]) -> None:
         found = self._pragma("user_version")
-        if found != VERSION:
+        if found not in known:
             raise IncompatibleError(
                 f"{self._path} has schema version {found}; this branchpoint reads {VERSION}",
                 hint="use the branchpoint that wrote it, or set BRANCHPOINT_HOME to another folder",

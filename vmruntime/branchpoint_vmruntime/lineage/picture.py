@@ -75,6 +75,7 @@ _BRANCH_LOOKS = {
 _CHECKPOINT_LOOKS = {
     CheckpointKind.BASE: _Look("D", 6.5, filled=True),
     CheckpointKind.USER: _Look("o", 8.0, filled=True),
+    CheckpointKind.AUTO: _Look("o", 5.0, filled=True),
     CheckpointKind.SAFETY: _Look("o", 6.0, filled=False),
     CheckpointKind.PARKED: _Look("o", 6.0, filled=False),
     CheckpointKind.FORK_POINT: _Look("o", 6.0, filled=False),
@@ -82,6 +83,7 @@ _CHECKPOINT_LOOKS = {
 _KIND_WORDS = {
     CheckpointKind.BASE: "fresh machine, shared by all sessions",
     CheckpointKind.USER: "",
+    CheckpointKind.AUTO: "saved after a cell",
     CheckpointKind.SAFETY: "saved before a rollback",
     CheckpointKind.PARKED: "saved when parked",
     CheckpointKind.FORK_POINT: "saved at a fork",

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime
 from sqlite3 import Row
 from typing import Any
@@ -11,10 +11,13 @@ from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
     BranchState,
+    Cell,
     Checkpoint,
     CheckpointCost,
     CheckpointId,
     CheckpointKind,
+    Moment,
+    OpenRequest,
     Operation,
     SessionId,
     SessionRecord,
@@ -51,6 +54,30 @@ def cost_from_json(text: str) -> CheckpointCost:
     return CheckpointCost(**numbers, phases_ms=phases)
 
 
+def moment_to_json(moment: Moment) -> str:
+    """What was executing as one JSON object."""
+    return json.dumps(asdict(moment))
+
+
+def moment_from_json(text: str) -> Moment:
+    """The reverse of `moment_to_json`; of what is not there nothing is known.
+
+    >>> moment_from_json('{"count": 3}')
+    Moment(count=3, cell=None, done=(), open=())
+    """
+    raw = json.loads(text)
+    cell = raw.get("cell")
+    return Moment(
+        count=raw.get("count", 0),
+        cell=Cell(**cell) if cell else None,
+        done=tuple(Cell(**each) for each in raw.get("done", ())),
+        open=tuple(
+            OpenRequest(id=each["id"], cell=Cell(**each["cell"]), question=each["question"])
+            for each in raw.get("open", ())
+        ),
+    )
+
+
 def session_from_row(row: Row) -> SessionRecord:
     """A session as it is stored."""
     return SessionRecord(
@@ -73,6 +100,7 @@ def checkpoint_to_row(checkpoint: Checkpoint) -> dict[str, Any]:
         "created_at": checkpoint.created_at.isoformat(),
         "key": checkpoint.key,
         "cost": cost_to_json(checkpoint.cost),
+        "moment": moment_to_json(checkpoint.moment),
     }
 
 
@@ -90,6 +118,8 @@ def checkpoint_from_row(row: Row) -> Checkpoint:
         created_at=datetime.fromisoformat(row["created_at"]),
         key=row["key"],
         cost=cost_from_json(row["cost"]),
+        # Who only reads may find a journal of version 1.
+        moment=moment_from_json(row["moment"]) if "moment" in row.keys() else Moment(),  # noqa: SIM118
     )
 
 

@@ -1,6 +1,6 @@
 """The tables of the lineage store, by version."""
 
-VERSION = 1
+VERSION = 2
 
 # A checkpoint is immutable, and SQLite itself holds us to it: only insert and delete exist.
 # No foreign key from branches to checkpoints: a dropped branch may outlive what it stood on.
@@ -23,7 +23,8 @@ CREATE TABLE checkpoints (
     branch TEXT NOT NULL,
     created_at TEXT NOT NULL,
     key TEXT NOT NULL,
-    cost TEXT NOT NULL
+    cost TEXT NOT NULL,
+    moment TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 CREATE INDEX checkpoints_by_session ON checkpoints (session);
 CREATE INDEX checkpoints_by_parent ON checkpoints (parent);
@@ -60,3 +61,8 @@ CREATE TABLE operations (
 ) STRICT;
 CREATE INDEX operations_by_session ON operations (session);
 """
+
+# By the version they lead away from.
+MIGRATIONS = {
+    1: "ALTER TABLE checkpoints ADD COLUMN moment TEXT NOT NULL DEFAULT '{}';",
+}
