@@ -76,14 +76,24 @@ def _offers(session: Session, spot: Spot, word: str) -> tuple[str, ...]:
 def _values(session: Session, takes: Takes, magic: Magic) -> tuple[str, ...]:
     match takes:
         case Takes.CHECKPOINT:
-            newest_first = reversed(session.checkpoints())
-            return tuple(dict.fromkeys(point.label for point in newest_first))
+            return _labels(session)
         case Takes.BRANCH:
-            names = tuple(
-                str(branch.name)
-                for branch in session.branches()
-                if branch.state is not BranchState.DROPPED
-            )
+            names = _branch_names(session)
             return (*names, ALL) if magic.cell else names
-        case Takes.NOTHING | Takes.TEXT | Takes.NUMBER | Takes.NEW_NAMES:
+        case Takes.BRANCH_OR_CHECKPOINT:
+            return tuple(dict.fromkeys((*_branch_names(session), *_labels(session))))
+        case Takes.ON_OR_OFF:
+            return ("on", "off", "every")
+        case Takes.NOTHING | Takes.TEXT | Takes.NUMBER | Takes.NEW_NAMES | Takes.FILE:
             return ()
+
+
+def _labels(session: Session) -> tuple[str, ...]:
+    newest_first = reversed(session.checkpoints())
+    return tuple(dict.fromkeys(point.label for point in newest_first))
+
+
+def _branch_names(session: Session) -> tuple[str, ...]:
+    return tuple(
+        str(branch.name) for branch in session.branches() if branch.state is not BranchState.DROPPED
+    )

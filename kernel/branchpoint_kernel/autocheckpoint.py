@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from branchpoint_vmruntime.errors import BranchpointError
-from branchpoint_vmruntime.lineage import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class AutoCheckpoint:
 
     def __init__(
         self,
-        save: Callable[[str], Awaitable[Checkpoint]],
+        save: Callable[[str], Awaitable[None]],
         complain: Callable[[bytes, str], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -63,10 +62,10 @@ class AutoCheckpoint:
         """The cell may have come to its end."""
         self._changed.set()
 
-    async def serve(self, is_free: Callable[[str], bool]) -> None:
-        """Save whenever it is time and nothing is executed on the branch, for ever."""
+    async def serve(self, is_free: Callable[[], bool]) -> None:
+        """Save whenever it is time and no cell runs, for ever."""
         while True:
-            while self._due is None or not is_free(self._due.branch):
+            while self._due is None or not is_free():
                 self._changed.clear()
                 await self._changed.wait()
             try:

@@ -23,10 +23,38 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """Go back to a checkpoint; None is the branch's last."""
+    """Go back to a checkpoint; None is the branch's last. A preview only says what that does."""
 
     target: str | None
     safety: bool
+    preview: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """Go back by a number of cells. A preview only says what that does."""
+
+    cells: int
+    preview: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AutoCheckpoint:
+    """Save the branch after every so many cells: 0 is never, None asks how it is."""
+
+    every: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Compare two branches or checkpoints; without `after`, with the branch as it is now.
+
+    With `text`, only that one file, line by line.
+    """
+
+    before: str
+    after: str | None
+    text: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +104,7 @@ class Explain:
     paged: bool
 
 
-Operation = Checkpoint | Fork | Rollback | Branches | Checkpoints | Switch | Keep | Drop
+# What leaves every branch where it is.
+Question = AutoCheckpoint | Diff | Branches | Checkpoints
+Operation = Checkpoint | Fork | Rollback | Undo | Switch | Keep | Drop | Question
 Command = Operation | RunIn | Explain

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from branchpoint_kernel.commands import (
+    AutoCheckpoint,
     Branches,
     Checkpoint,
     Checkpoints,
     Command,
+    Diff,
     Drop,
     Explain,
     Fork,
@@ -17,6 +19,7 @@ from branchpoint_kernel.commands import (
     Rollback,
     RunIn,
     Switch,
+    Undo,
 )
 from branchpoint_kernel.manual import MAGICS, Magic, Takes
 from branchpoint_vmruntime.errors import UsageError
@@ -24,6 +27,8 @@ from branchpoint_vmruntime.lineage.naming import check_branch_name
 from branchpoint_vmruntime.session import MAX_FORKS
 
 ALL = "all"
+# Far more cells than any notebook has, and no number that is slow to read.
+_COUNT_DIGITS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ def parse(name: str, line: str, body: str = "") -> Command:
     """The command of a magic, from its bare name, the rest of its line, and the cell below it.
 
     >>> parse("rollback", "loaded --no-safety  # back to the data")
-    Rollback(target='loaded', safety=False)
+    Rollback(target='loaded', safety=False, preview=False)
     """
     magic = MAGICS[name]
     words = _sort(magic, _split(magic, line))
@@ -122,6 +127,10 @@ def _sort(magic: Magic, words: Sequence[str]) -> _Words:
     return _Words(magic, tuple(plain), MappingProxyType(flags))
 
 
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) < _COUNT_DIGITS and int(text) > 0
+
+
 def _list(text: str) -> tuple[str, ...]:
     return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
 
@@ -156,7 +165,40 @@ def _fork(words: _Words, _body: str) -> Command:
 def _rollback(words: _Words, _body: str) -> Command:
     words.at_most(1)
     target = words.plain[0] if words.plain else None
-    return Rollback(target=target, safety="--no-safety" not in words.flags)
+    safety, preview = "--no-safety" not in words.flags, "--preview" in words.flags
+    return Rollback(target=target, safety=safety, preview=preview)
+
+
+def _undo(words: _Words, _body: str) -> Command:
+    words.at_most(1)
+    text = words.plain[0] if words.plain else "1"
+    if not _is_count(text):
+        raise words.refuse(f"%undo goes back by a number of cells, 1 or more, not {text}")
+    return Undo(cells=int(text), preview="--preview" in words.flags)
+
+
+def _autocheckpoint(words: _Words, _body: str) -> Command:
+    match list(words.plain):
+        case []:
+            return AutoCheckpoint(None)
+        case ["on"]:
+            return AutoCheckpoint(1)
+        case ["off"]:
+            return AutoCheckpoint(0)
+        case ["every", text] if _is_count(text):
+            return AutoCheckpoint(int(text))
+        case said:
+            raise words.refuse(
+                f"%autocheckpoint is on, off, or every N cells, not {' '.join(said)!r}"
+            )
+
+
+def _diff(words: _Words, _body: str) -> Command:
+    if not words.plain:
+        raise words.refuse("%diff needs the name of a branch or checkpoint to compare with")
+    words.at_most(2)
+    before, *rest = words.plain
+    return Diff(before=before, after=next(iter(rest), None), text=words.flags.get("--text"))
 
 
 def _branches(words: _Words, _body: str) -> Command:
@@ -202,6 +244,9 @@ _READERS: MappingProxyType[str, Callable[[_Words, str], Command]] = MappingProxy
         "checkpoint": _checkpoint,
         "fork": _fork,
         "rollback": _rollback,
+        "undo": _undo,
+        "autocheckpoint": _autocheckpoint,
+        "diff": _diff,
         "branches": _branches,
         "checkpoints": _checkpoints,
         "switch": _switch,

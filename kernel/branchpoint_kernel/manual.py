@@ -16,6 +16,9 @@ class Takes(Enum):
     NUMBER = "number"
     CHECKPOINT = "checkpoint"
     BRANCH = "branch"
+    BRANCH_OR_CHECKPOINT = "branch or checkpoint"
+    ON_OR_OFF = "on or off"
+    FILE = "file"
     NEW_NAMES = "new names"
 
 
@@ -82,17 +85,60 @@ MAGICS = MappingProxyType(
             ),
             Magic(
                 name="rollback",
-                usage="%rollback [CHECKPOINT] [--no-safety]",
+                usage="%rollback [CHECKPOINT] [--no-safety] [--preview]",
                 summary="Take this branch back to a checkpoint; without one, to its last.",
                 details=(
                     "Processes, memory and files are as they were, same PIDs. Cells queued\n"
                     "behind the rollback are dropped. What is left behind is saved first, so a\n"
-                    "rollback can be rolled back; --no-safety skips that.\n\n"
+                    "rollback can be rolled back; --no-safety skips that. --preview changes\n"
+                    "nothing: it shows what would be undone, of cells, files, variables and\n"
+                    "packages.\n\n"
                     "    %rollback\n"
-                    "    %rollback loaded"
+                    "    %rollback loaded --preview"
                 ),
                 takes=Takes.CHECKPOINT,
-                flags={"--no-safety": Takes.NOTHING},
+                flags={"--no-safety": Takes.NOTHING, "--preview": Takes.NOTHING},
+            ),
+            Magic(
+                name="undo",
+                usage="%undo [N] [--preview]",
+                summary="Take this branch back by N executed cells; without a number, by one.",
+                details=(
+                    "It goes to the newest checkpoint that is N cells back or more and was taken\n"
+                    "between cells, and says how many are undone. %autocheckpoint on makes one\n"
+                    "after every cell. Like every rollback it saves first what it leaves.\n\n"
+                    "    %undo\n"
+                    "    %undo 3 --preview"
+                ),
+                takes=Takes.NUMBER,
+                flags={"--preview": Takes.NOTHING},
+            ),
+            Magic(
+                name="autocheckpoint",
+                usage="%autocheckpoint [on|off|every N]",
+                summary="Save the branch after every executed cell, or every N; without more, ask.",
+                details=(
+                    "The first is taken at once. Cells of magics alone do not count, cells that\n"
+                    "fail do. It is off until it is switched on, and after a restart.\n\n"
+                    "    %autocheckpoint on\n"
+                    "    %autocheckpoint every 5"
+                ),
+                takes=Takes.ON_OR_OFF,
+            ),
+            Magic(
+                name="diff",
+                usage="%diff A [B] [--text PATH]",
+                summary="Show what differs from A to B: files, variables, packages.",
+                details=(
+                    "A and B are branches or checkpoints; without B it is this branch as it is\n"
+                    "now. + is only in B, - only in A, ~ in both but different. --text shows one\n"
+                    "file line by line instead. Nothing of yours is run but repr, for at most a\n"
+                    "few hundred characters.\n\n"
+                    "    %diff loaded\n"
+                    "    %diff ridge forest --text /root/report.md"
+                ),
+                takes=Takes.BRANCH_OR_CHECKPOINT,
+                flags={"--text": Takes.FILE},
             ),
             Magic(
                 name="branches",

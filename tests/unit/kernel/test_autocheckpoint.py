@@ -6,11 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from tests.support.front_end import in_a_loop
-from tests.unit.lineage.facts import a_checkpoint
 
 from branchpoint_kernel.autocheckpoint import AutoCheckpoint
 from branchpoint_vmruntime.errors import StorageError
-from branchpoint_vmruntime.lineage import Checkpoint
 
 
 @dataclass
@@ -27,11 +25,10 @@ class Desk:
     def __post_init__(self) -> None:
         self.auto = AutoCheckpoint(self.save, self.complain, self.note_change)
 
-    async def save(self, branch: str) -> Checkpoint:
+    async def save(self, branch: str) -> None:
         if self.full:
             raise StorageError("the disk is full", hint="free some space")
         self.saved.append(branch)
-        return a_checkpoint("auto-1")
 
     def complain(self, header: bytes, text: str) -> None:
         self.said.append((header, text))
@@ -50,7 +47,7 @@ class Desk:
 @asynccontextmanager
 async def open_desk() -> AsyncGenerator[Desk]:
     desk = Desk()
-    serving = asyncio.create_task(desk.auto.serve(lambda branch: desk.free))
+    serving = asyncio.create_task(desk.auto.serve(lambda: desk.free))
     try:
         yield desk
     finally:

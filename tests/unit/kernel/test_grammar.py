@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from branchpoint_kernel.commands import (
+    AutoCheckpoint,
     Branches,
     Checkpoint,
+    Diff,
     Drop,
     Explain,
     Fork,
@@ -16,6 +18,7 @@ from branchpoint_kernel.commands import (
     Rollback,
     RunIn,
     Switch,
+    Undo,
 )
 from branchpoint_kernel.grammar import parse, without_comment
 from branchpoint_kernel.manual import MAGICS
@@ -41,6 +44,15 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True).filter
         ),
         ("rollback", "", Rollback(target=None, safety=True)),
         ("rollback", "a --no-safety", Rollback(target="a", safety=False)),
+        ("rollback", "a --preview", Rollback(target="a", safety=True, preview=True)),
+        ("undo", "", Undo(cells=1, preview=False)),
+        ("undo", "3 --preview", Undo(cells=3, preview=True)),
+        ("autocheckpoint", "", AutoCheckpoint(None)),
+        ("autocheckpoint", "on", AutoCheckpoint(1)),
+        ("autocheckpoint", "off", AutoCheckpoint(0)),
+        ("autocheckpoint", "every 5", AutoCheckpoint(5)),
+        ("diff", "a", Diff(before="a", after=None, text=None)),
+        ("diff", "a b --text /root/x", Diff(before="a", after="b", text="/root/x")),
         ("branches", "", Branches()),
         ("switch", "b", Switch("b")),
         ("keep", "b", Keep("b")),
@@ -56,6 +68,15 @@ def test_a_line_becomes_its_command(name: str, line: str, command: object) -> No
     ("name", "line", "says"),
     [
         ("fork", "", "needs a number of branches, 1 to 64"),
+        ("undo", "0", "a number of cells, 1 or more, not 0"),
+        ("undo", "loaded", "a number of cells, 1 or more, not loaded"),
+        ("undo", "99999999", "a number of cells, 1 or more"),
+        ("autocheckpoint", "5", "on, off, or every N cells, not '5'"),
+        ("autocheckpoint", "every", "on, off, or every N cells"),
+        ("autocheckpoint", "every 0", "on, off, or every N cells"),
+        ("diff", "", "needs the name of a branch or checkpoint"),
+        ("diff", "a b c", "does not know what to do with 'c'"),
+        ("diff", "a --text", "--text needs a file after it"),
         ("fork", "0", "makes 1 to 64 branches at a time, not 0"),
         ("fork", "999", "makes 1 to 64 branches at a time, not 999"),
         ("fork", "-1", "makes 1 to 64 branches at a time, not -1"),

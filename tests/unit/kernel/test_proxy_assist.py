@@ -20,7 +20,14 @@ async def test_completion_offers_labels_names_and_flags_where_they_belong() -> N
         ]
         assert await complete(notebook, "%rollback --") == [
             "%rollback --no-safety",
+            "%rollback --preview",
             "%rollback --help",
+        ]
+        assert await complete(notebook, "%diff ridge lo") == ["%diff ridge loaded"]
+        assert await complete(notebook, "%diff loaded fores") == ["%diff loaded forest"]
+        assert await complete(notebook, "%autocheckpoint o") == [
+            "%autocheckpoint on",
+            "%autocheckpoint off",
         ]
         assert await complete(notebook, "%switch f") == ["%switch forest"]
         assert await complete(notebook, "%%branch ridge,fo") == ["%%branch ridge,forest"]
