@@ -65,7 +65,7 @@ class Column:
 
 def as_text(columns: Sequence[Column]) -> str:
     """One under another, a heading for each."""
-    blocks = [f"── {_heading(column)} ──\n{_body_text(column)}".rstrip() for column in columns]
+    blocks = [f"── {_heading(column)} ──\n{output_text(column)}".rstrip() for column in columns]
     return "\n\n".join(blocks)
 
 
@@ -73,6 +73,11 @@ def as_html(columns: Sequence[Column]) -> str:
     """Side by side as far as there is room."""
     cells = "".join(_column_html(column) for column in columns)
     return f'<div style="display:flex;flex-wrap:wrap;gap:.8em">{cells}</div>'
+
+
+def output_text(column: Column) -> str:
+    """What a branch gave, as plain text."""
+    return "\n".join(text for output in column.outputs if (text := _output_text(output)))
 
 
 def plain(text: str) -> str:
@@ -89,10 +94,6 @@ def _heading(column: Column) -> str:
     failed = f" · {column.failure}" if column.failure else ""
     running = " · running" if column.status == "running" else ""
     return f"{column.name}{took}{failed}{running}"
-
-
-def _body_text(column: Column) -> str:
-    return "\n".join(text for output in column.outputs if (text := _output_text(output)))
 
 
 def _output_text(output: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ class _Restating:
 
     holds_queue = False
     executes = False
+    occupies = True
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher

@@ -47,6 +47,11 @@ class Conversation(Protocol):
         """Whether an interrupt is meant for it."""
         ...
 
+    @property
+    def occupies(self) -> bool:
+        """Whether it is a cell in the kernel's main shell, which is to run one at a time."""
+        ...
+
     def take(self, message: Message) -> None:
         """A message whose parent is the request."""
         ...
@@ -110,6 +115,11 @@ class Forwarded:
         """Whether it is a cell."""
         return self.request.type == "execute_request"
 
+    @property
+    def occupies(self) -> bool:
+        """Whether it is a cell, and not one beside the others."""
+        return self.executes and self.holds_queue
+
     def take(self, message: Message) -> None:
         """Pass it on."""
         self._progress.note(message)
@@ -148,6 +158,7 @@ class Silent:
 
     holds_queue = False
     executes = False
+    occupies = False
 
     def __init__(self) -> None:
         self.reply: Future[dict[str, Any]] = get_running_loop().create_future()
@@ -178,6 +189,7 @@ class Deaf:
     over = False
     holds_queue = False
     executes = False
+    occupies = False
 
     def take(self, message: Message) -> None:
         """Let it fall."""
@@ -191,6 +203,7 @@ class Part:
 
     holds_queue = False
     executes = True
+    occupies = True
 
     def __init__(self, request: Request, publisher: Publisher) -> None:
         self.reply: Future[dict[str, Any]] = get_running_loop().create_future()

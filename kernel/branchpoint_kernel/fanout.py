@@ -23,15 +23,21 @@ PREVIEW_S = 0.5
 
 
 class Collecting:
-    """A cell in one branch: its outputs go into a column."""
+    """A cell in one branch: its outputs go into a column. Interrupts reach it while `executes`."""
 
     holds_queue = False
-    executes = True
 
-    def __init__(self, column: Column, pass_on: Callable[[Message], None]) -> None:
+    def __init__(
+        self,
+        column: Column,
+        pass_on: Callable[[Message], None],
+        on_output: Callable[[Message], None] = lambda message: None,
+    ) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.executes = True
         self._column = column
         self._pass_on = pass_on
+        self._on_output = on_output
         self._progress = Progress()
         self._started_s = time.monotonic()
 
@@ -40,6 +46,11 @@ class Collecting:
         """Whether it has run to its end."""
         return self._progress.idle and self._progress.replied
 
+    @property
+    def occupies(self) -> bool:
+        """Until the end."""
+        return not self.over
+
     def take(self, message: Message) -> None:
         """Keep outputs; comms are the front end's."""
         self._progress.note(message)
@@ -47,6 +58,7 @@ class Collecting:
             self._pass_on(message)
         elif message.channel is Channel.IOPUB:
             self._column.add(message.type, message.read())
+            self._on_output(message)
         elif message.type == "execute_reply":
             reply = message.read()
             self._column.status = "ok" if reply["status"] == "ok" else "error"
@@ -54,7 +66,7 @@ class Collecting:
                 self._column.failure = f"{reply.get('ename')}: {reply.get('evalue')}"
             elif reply["status"] == "aborted":
                 self._column.failure = "aborted"
-        if self.over:
+        if self.over and not self.done.done():
             self._finish()
 
     def fail(self, error: BranchpointError) -> None:
@@ -148,6 +160,7 @@ class Fanout:
                 self._publisher.forward(comm)
 
         conversation = Collecting(side, pass_on)
+        await pump.wait_free()
         await pump.ask(message, conversation)
         await conversation.done
 

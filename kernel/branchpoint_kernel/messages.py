@@ -3,7 +3,7 @@
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import count
@@ -99,17 +99,21 @@ def message_from_parts(channel: Channel, frames: Sequence[bytes]) -> Message:
 
 def with_content(message: Message, content: Mapping[str, Any]) -> Message:
     """The same message with another content."""
-    return Message(
-        channel=message.channel,
-        header=message.header,
-        parent=message.parent,
-        metadata=message.metadata,
-        content=json.dumps(content).encode(),
-        buffers=message.buffers,
-        id=message.id,
-        type=message.type,
-        parent_id=message.parent_id,
-    )
+    return replace(message, content=json.dumps(content).encode())
+
+
+def under(message: Message, parent: bytes) -> Message:
+    """The same message as if that header's request had brought it about."""
+    return replace(message, parent=parent, parent_id=str(json.loads(parent).get("msg_id", "")))
+
+
+def made(
+    channel: Channel, message_type: str, content: Mapping[str, Any], *, parent: bytes = EMPTY
+) -> Message:
+    """What a kernel might have said, for those who take in what kernels say."""
+    header = {"msg_id": uuid4().hex, "msg_type": message_type, "version": PROTOCOL_VERSION}
+    packed = [json.dumps(header).encode(), parent, EMPTY, json.dumps(content).encode()]
+    return message_from_parts(channel, packed)
 
 
 class Stamp:

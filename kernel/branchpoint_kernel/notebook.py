@@ -6,25 +6,31 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from branchpoint_kernel import assist
+from branchpoint_kernel.autocheckpoint import AutoCheckpoint
+from branchpoint_kernel.calls import Calls
 from branchpoint_kernel.cells import mentions_a_magic, near_miss, split
 from branchpoint_kernel.comms import Comms
-from branchpoint_kernel.conversations import Deaf, Forwarded, Silent
+from branchpoint_kernel.conversations import Forwarded, Silent
+from branchpoint_kernel.diff import Differences
+from branchpoint_kernel.exploring import Exploring
 from branchpoint_kernel.fanout import Fanout
+from branchpoint_kernel.handover import Handover
+from branchpoint_kernel.history import History
 from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.manual import MAGICS
-from branchpoint_kernel.messages import Channel, Message, Request, Stamp
+from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp, with_content
 from branchpoint_kernel.operations import Operations
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.pumps import Pump, Pumps
 from branchpoint_kernel.running import CellRunner
 from branchpoint_kernel.shell_queue import Queued, ShellQueue
-from branchpoint_vmruntime.errors import BranchpointError, GuestSilentError, MachineEndedError
+from branchpoint_kernel.vigil import Vigil
+from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.lineage import Cell, Moment
 from branchpoint_vmruntime.session import Session
 
 log = logging.getLogger(__name__)
 
-WATCH_EVERY_S = 2.0
-PING_TIMEOUT_S = 5.0
 INTERRUPT_TIMEOUT_S = 5.0
 # ipykernel 7.4 sleeps on in an `await` after SIGINT until something wakes its selector; a request
 # on the shell does. Twice, because the first may come before the signal has been handled.
@@ -77,24 +83,39 @@ class Notebook:
         self._tasks = tasks
         self._asker: Pump | None = None
         self._pumps = Pumps(session, tasks, self)
-        operations = Operations(session, self._pumps, queue.doom)
+        self._history = History(session)
+        self._auto = AutoCheckpoint(self._save_by_itself, self._warn, self.on_change)
+        differences = Differences(session, self._history)
+        operations = Operations(session, self._pumps, queue.doom, differences, self._auto)
+        self._operations = operations
         fanout = Fanout(session, self._pumps, publisher, stamp)
+        handover = Handover(self._pumps, publisher, tasks, self.on_stray, self._foreground)
+        exploring = Exploring(session, self._pumps, handover)
+        self._calls = Calls(operations, handover, exploring, tasks)
         self._comms = Comms(publisher, stamp)
         self._runner = CellRunner(
-            publisher, self._pumps, operations, fanout, self._comms, self._cell_failed
+            publisher, self._pumps, operations, fanout, handover, self._comms, self._cell_failed
         )
+        self._vigil = Vigil(self._pumps, queue, operations)
 
     @property
     def guest_is_free(self) -> bool:
         """Whether nothing is open that our magics must wait for."""
-        return not any(pump.holds_queue for pump in self._pumps)
+        return not self._auto.pending and not any(pump.holds_queue for pump in self._pumps)
+
+    @property
+    def cell_may_run(self) -> bool:
+        """Whether the current kernel is not in the middle of a cell, nor is saved after one."""
+        return not self._auto.pending and self._is_idle()
 
     async def start(self) -> None:
         """Take on the live kernels and learn what the current one is."""
+        self._session.witness = self._witness
         self._pumps.adopt()
         question = Silent()
         await self._pumps.current.ask(self._stamp.request("kernel_info_request", {}), question)
         self._facts.learn(await question.reply)
+        self._tasks.create_task(self._auto.serve(self._is_idle), name="autocheckpoint")
 
     async def serve_queue(self) -> None:
         """Answer shell requests in their order, for ever."""
@@ -128,20 +149,18 @@ class Notebook:
             on_cell_error=self._cell_failed,
             hint=self._hint_for(request),
         )
+        message = request.message
+        if conversation.occupies and b"stop_on_error" in message.content:
+            # What waits is dropped here; the kernel would drop what was sent since.
+            message = with_content(message, {**message.read(), "stop_on_error": False})
         try:
-            await self._pumps.current.ask(request.message, conversation)
+            await self._pumps.current.ask(message, conversation)
         except BranchpointError as error:
             conversation.fail(error)
 
     async def watch(self) -> None:
-        """Free the queue of a guest that answers nothing while one of our magics waits for it."""
-        while True:
-            await asyncio.sleep(WATCH_EVERY_S)
-            if not self._queue.waits_for_guest:
-                continue
-            for pump in list(self._pumps):
-                if pump.holds_queue:
-                    await self._check(pump)
+        """Say so when a guest answers nothing, for ever."""
+        await self._vigil.watch()
 
     async def interrupt(self) -> None:
         """Interrupt whatever runs, or the current kernel if nothing does."""
@@ -159,6 +178,7 @@ class Notebook:
         match request.type:
             case "execute_request":
                 await self._runner.run(request)
+                self._auto.look_again()
             case "complete_request":
                 asked = request.message.read()
                 content = assist.complete(self._session, asked["code"], asked["cursor_pos"])
@@ -170,14 +190,6 @@ class Notebook:
             case _:
                 self._publisher.answer(request, self._facts.content())
 
-    async def _check(self, pump: Pump) -> None:
-        try:
-            await pump.branch.ping(timeout_s=PING_TIMEOUT_S)
-        except (GuestSilentError, MachineEndedError) as error:
-            pump.give_up(error, lambda conversation: conversation.holds_queue, Deaf())
-        except BranchpointError as error:
-            log.warning("branch %s could not be pinged: %s", pump.branch.name, error)
-
     async def _interrupt(self, pump: Pump) -> None:
         try:
             async with asyncio.timeout(INTERRUPT_TIMEOUT_S):
@@ -185,6 +197,7 @@ class Notebook:
         except (BranchpointError, TimeoutError) as error:
             log.warning("branch %s could not be interrupted: %s", pump.branch.name, error)
         self._tasks.create_task(self._nudge(pump))
+        self._tasks.create_task(self._vigil.after_interrupt(pump))
 
     async def _nudge(self, pump: Pump) -> None:
         for wait_s in NUDGE_AFTER_S:
@@ -206,9 +219,61 @@ class Notebook:
         """The next answer is for that kernel."""
         self._asker = pump
 
+    def on_answer(self, pump: Pump, message: Message) -> None:
+        """A question that nobody can answer."""
+
+        async def tell() -> None:
+            with suppress(BranchpointError):
+                await pump.tell(message)
+
+        self._tasks.create_task(tell())
+
+    def on_cell(self, pump: Pump, cell: Cell) -> None:
+        """It belongs to the history of its branch."""
+        self._history.note_cell(pump.branch.name, cell)
+        if self._pumps.is_current(pump):
+            self._auto.after_cell(pump.branch.name, self._foreground() or EMPTY)
+
+    def on_awake(self, pump: Pump) -> None:
+        """Code in its machine may ask for things."""
+        self._calls.follow(pump)
+
     def on_change(self) -> None:
         """The guest may have become free."""
+        self._auto.look_again()
         self._queue.look_again()
+
+    def _is_idle(self) -> bool:
+        """Whether no cell runs, ours or the current kernel's."""
+        try:
+            return self._runner.request is None and not self._pumps.current.occupied
+        except BranchpointError:
+            return True
+
+    async def _save_by_itself(self, branch: str) -> None:
+        await self._operations.save_by_itself(branch)
+
+    def _warn(self, header: bytes, text: str) -> None:
+        self._publisher.publish("stream", {"name": "stderr", "text": text}, header)
+
+    async def _witness(self, branch: str) -> Moment:
+        """What is executing on a branch whose machine is at rest."""
+        pump = self._pumps.of(self._session.branch(branch))
+        await pump.settled()
+        running = pump.open.execution
+        asking = self._runner.cell if self._pumps.is_current(pump) else None
+        cell = asking if running is None else running.cell
+        return self._history.moment(branch, cell=cell, open=pump.open.listing())
+
+    def _foreground(self) -> bytes | None:
+        """The header of the cell that runs now, ours or the current kernel's."""
+        if self._runner.request is not None:
+            return self._runner.request.message.header
+        try:
+            asker = self._pumps.current.asker()
+        except BranchpointError:
+            return None
+        return None if asker is None else asker.header
 
     def _cell_failed(self) -> None:
         self._queue.doom()

@@ -1,73 +1,122 @@
 """Carries out commands on a session; what it hands back is ready to be displayed."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, assert_never
 
 from branchpoint_kernel import commands, rendering
+from branchpoint_kernel.autocheckpoint import AutoCheckpoint
+from branchpoint_kernel.diff import Differences, Told
+from branchpoint_kernel.history_rendering import autocheckpoint_lines, undo_lines
 from branchpoint_kernel.pumps import Pumps
-from branchpoint_kernel.records import RECORD_TYPE, Fact, checkpoint_record, record
+from branchpoint_kernel.records import RECORD_TYPE, Fact, cell_record, checkpoint_record, record
 from branchpoint_kernel.rendering import Line, as_html, as_text
 from branchpoint_vmruntime.errors import MachineStartError, UnknownNameError, UsageError
-from branchpoint_vmruntime.lineage import CheckpointKind
-from branchpoint_vmruntime.session import Session
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
+from branchpoint_vmruntime.session import Branch, RollbackReport, Session
 
 Bundle = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an operation gave: what to display, the branches it woke, what a program gets of it."""
+
+    shown: Bundle
+    woken: tuple[Branch, ...] = ()
+    value: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Operations:
     """What commands do, but for running cells."""
 
-    def __init__(self, session: Session, pumps: Pumps, drop_queued: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        pumps: Pumps,
+        drop_queued: Callable[[], int],
+        differences: Differences,
+        auto: AutoCheckpoint,
+    ) -> None:
         self._session = session
         self._pumps = pumps
         self._drop_queued = drop_queued
+        self._differences = differences
+        self._auto = auto
+        self._turn = asyncio.Lock()
 
-    async def perform(self, command: commands.Operation) -> Bundle:
-        """Do it. BranchpointError, in words for the user, if it cannot be done."""
-        try:
-            return await self._perform(command)
-        except UnknownNameError as error:
-            raise with_hint(error) from error
-        finally:
-            self._pumps.adopt()
+    @property
+    def under_way(self) -> bool:
+        """Whether one is being carried out: machines may stand still."""
+        return self._turn.locked()
 
-    async def _perform(self, command: commands.Operation) -> Bundle:
+    async def perform(self, command: commands.Operation, *, branch: str | None = None) -> Done:
+        """Do it, for the branch that asked or the current one.
+
+        BranchpointError, in words for the user, if it cannot be done.
+        """
+        async with self._turn:
+            try:
+                return await self._perform(command, branch)
+            except UnknownNameError as error:
+                raise with_hint(error) from error
+            finally:
+                self._pumps.adopt()
+
+    async def save_by_itself(self, branch: str) -> None:
+        """Take an automatic checkpoint, in its turn."""
+        async with self._turn:
+            await self._session.checkpoint(branch=branch, kind=CheckpointKind.AUTO)
+
+    async def _perform(self, command: commands.Operation, branch: str | None) -> Done:
         match command:
             case commands.Checkpoint():
-                return await self._checkpoint(command)
+                return await self._checkpoint(command, branch)
             case commands.Fork():
-                return await self._fork(command)
+                return await self._fork(command, branch)
             case commands.Rollback():
-                return await self._rollback(command)
+                return await self._rollback(command, branch)
+            case commands.Undo():
+                return await self._undo(command, branch)
             case commands.Switch():
                 return await self._switch(command)
             case commands.Keep():
                 return await self._keep(command)
             case commands.Drop():
                 return await self._drop(command)
+            case _:
+                return await self._answer(command, branch)
+
+    async def _answer(self, question: commands.Question, branch: str | None) -> Done:
+        match question:
+            case commands.AutoCheckpoint():
+                return await self._autocheckpoint(question, branch)
+            case commands.Diff():
+                return self._told("diff", await self._differences.diff(question, branch))
             case commands.Branches():
                 return self._branches()
             case commands.Checkpoints():
                 return self._checkpoints()
             case _:
-                assert_never(command)
+                assert_never(question)
 
-    async def _checkpoint(self, command: commands.Checkpoint) -> Bundle:
-        count = self._count()
-        checkpoint = await self._session.checkpoint(command.label, note=command.note)
-        self._pumps.remember_count(checkpoint.id, count)
+    async def _checkpoint(self, command: commands.Checkpoint, branch: str | None) -> Done:
+        checkpoint = await self._session.checkpoint(command.label, note=command.note, branch=branch)
         fact = Fact("checkpoint", checkpoint, checkpoint.cost.phases_ms, checkpoint.cost.total_ms)
-        return self._outcome(fact, rendering.checkpoint_lines(checkpoint))
+        value = {"label": checkpoint.label, "id": checkpoint.id}
+        return self._outcome(fact, rendering.checkpoint_lines(checkpoint), value=value)
 
-    async def _fork(self, command: commands.Fork) -> Bundle:
+    async def _fork(self, command: commands.Fork, branch: str | None) -> Done:
         start = None if command.start is None else self._session.find(command.start)
-        count = self._count()
         report = await self._session.fork(
-            command.count, start=start, names=command.names, same_random=command.same_random
+            command.count,
+            start=start,
+            names=command.names,
+            same_random=command.same_random,
+            branch=branch,
         )
-        if start is None:
-            self._pumps.remember_count(report.origin.id, count)
         if not report.branches:
             first = report.failures[0]
             raise MachineStartError(
@@ -87,43 +136,76 @@ class Operations:
             "awake_ms": {branch.name: branch.cost.awake_ms for branch in report.branches},
         }
         phases = dict(report.branches[0].cost.phases_ms)
-        return self._outcome(Fact("fork", report.origin, phases, report.total_ms, more), lines)
+        fact = Fact("fork", report.origin, phases, report.total_ms, more)
+        value = {"index": 0, "names": more["made"]}
+        return self._outcome(fact, lines, woken=report.branches, value=value)
 
-    async def _rollback(self, command: commands.Rollback) -> Bundle:
+    async def _rollback(self, command: commands.Rollback, branch: str | None) -> Done:
         if command.target is None:
             self._refuse_without_checkpoint()
-        target = self._session.find(command.target)
-        count = self._count()
-        report = await self._session.rollback(target, safety=command.safety)
-        if report.safety is not None:
-            self._pumps.remember_count(report.safety.id, count)
-        dropped = self._drop_queued()
+        target = self._session.find(command.target, branch=branch)
+        if command.preview:
+            told = await self._differences.preview(target, branch)
+            return self._told("preview", told, target)
+        report, dropped = await self._go_back(target, branch, safety=command.safety)
         more = {
             "safety": report.safety.label if report.safety else None,
             "dropped_cells": dropped,
         }
         fact = Fact("rollback", report.checkpoint, report.phases_ms, report.total_ms, more)
-        return self._outcome(fact, rendering.rollback_lines(report, dropped))
+        lines = rendering.rollback_lines(report, dropped)
+        return self._outcome(fact, lines, woken=(report.branch,))
 
-    async def _switch(self, command: commands.Switch) -> Bundle:
+    async def _undo(self, command: commands.Undo, branch: str | None) -> Done:
+        undoing = self._differences.undoing(command.cells, branch)
+        if command.preview:
+            told = await self._differences.preview(undoing.target, branch)
+            return self._told("preview", told, undoing.target)
+        report, dropped = await self._go_back(undoing.target, branch, safety=True)
+        more = {
+            "asked": command.cells,
+            "cells": [cell_record(cell) for cell in undoing.cells],
+            "safety": report.safety.label if report.safety else None,
+            "dropped_cells": dropped,
+        }
+        fact = Fact("undo", report.checkpoint, report.phases_ms, report.total_ms, more)
+        lines = undo_lines(report, undoing.cells, command.cells, dropped)
+        return self._outcome(fact, lines, woken=(report.branch,))
+
+    async def _go_back(
+        self, target: Checkpoint, branch: str | None, *, safety: bool
+    ) -> tuple[RollbackReport, int]:
+        report = await self._session.rollback(target, safety=safety, branch=branch)
+        is_current = report.branch.name == self._session.current.name
+        return report, self._drop_queued() if is_current else 0
+
+    async def _autocheckpoint(self, command: commands.AutoCheckpoint, branch: str | None) -> Done:
+        checkpoint = None
+        if command.every:
+            checkpoint = await self._session.checkpoint(branch=branch, kind=CheckpointKind.AUTO)
+        if command.every is not None:
+            self._auto.switch(command.every)
+        lines = autocheckpoint_lines(self._auto.every, checkpoint, self._auto.failure)
+        more = {"every": self._auto.every, "failure": self._auto.failure or None}
+        return self._outcome(Fact("autocheckpoint", checkpoint, more=more), lines)
+
+    async def _switch(self, command: commands.Switch) -> Done:
         branch = await self._session.switch(command.name)
-        return self._outcome(Fact("switch"), rendering.switch_lines(branch))
+        lines = rendering.switch_lines(branch)
+        return self._outcome(Fact("switch"), lines, woken=(branch,))
 
-    async def _keep(self, command: commands.Keep) -> Bundle:
-        counts = {pump.branch.name: pump.execution_count for pump in self._pumps}
+    async def _keep(self, command: commands.Keep) -> Done:
         report = await self._session.keep(command.name)
-        for branch in report.parked:
-            self._pumps.remember_count(branch.record.head, counts.get(branch.name, 0))
         more = {"parked": [branch.name for branch in report.parked]}
         fact = Fact("keep", None, {}, report.total_ms, more)
-        return self._outcome(fact, rendering.keep_lines(report))
+        return self._outcome(fact, rendering.keep_lines(report), woken=(report.branch,))
 
-    async def _drop(self, command: commands.Drop) -> Bundle:
+    async def _drop(self, command: commands.Drop) -> Done:
         dropped = await self._session.drop(command.names)
         more = {"dropped": [branch.name for branch in dropped]}
         return self._outcome(Fact("drop", more=more), rendering.drop_lines(dropped))
 
-    def _branches(self) -> Bundle:
+    def _branches(self) -> Done:
         labels = {str(point.id): point.label for point in self._session.checkpoints()}
         unseen = {str(pump.branch.name): len(pump.unseen) for pump in self._pumps}
         lines = rendering.branches_lines(
@@ -131,14 +213,11 @@ class Operations:
         )
         return self._outcome(Fact("branches"), lines)
 
-    def _checkpoints(self) -> Bundle:
+    def _checkpoints(self) -> Done:
         points = self._session.checkpoints()
         more = {"checkpoints": [checkpoint_record(point) for point in points]}
         fact = Fact("checkpoints", more=more)
         return self._outcome(fact, rendering.checkpoints_lines(points))
-
-    def _count(self) -> int:
-        return next((p.execution_count for p in self._pumps if self._pumps.is_current(p)), 0)
 
     def _refuse_without_checkpoint(self) -> None:
         points = self._session.checkpoints()
@@ -149,12 +228,23 @@ class Operations:
                 hint=f"make one with %checkpoint LABEL, or start afresh with %rollback {base}",
             )
 
-    def _outcome(self, fact: Fact, lines: Sequence[Line]) -> Bundle:
-        return {
+    def _told(self, op: str, told: Told, checkpoint: Checkpoint | None = None) -> Done:
+        return self._outcome(Fact(op, checkpoint, more=told.more), told.lines)
+
+    def _outcome(
+        self,
+        fact: Fact,
+        lines: Sequence[Line],
+        *,
+        woken: Sequence[Branch] = (),
+        value: Mapping[str, Any] | None = None,
+    ) -> Done:
+        shown = {
             "text/plain": as_text(lines),
             "text/html": as_html(lines),
             RECORD_TYPE: record(self._session, fact),
         }
+        return Done(shown, tuple(woken), value or {})
 
 
 def with_hint(error: UnknownNameError) -> UnknownNameError:

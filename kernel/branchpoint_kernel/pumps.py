@@ -1,21 +1,35 @@
 """The kernels of a session's live branches, each with a task that takes in what it says."""
 
+import asyncio
 import logging
 from asyncio import Task, TaskGroup
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
-from branchpoint_kernel.conversations import Conversation
-from branchpoint_kernel.messages import Channel, ForeignMessageError, Message, message_from_parts
+from branchpoint_kernel.carrying import Asker, CarriedOn, Held, why_not_asked
+from branchpoint_kernel.conversations import Conversation, Deaf
+from branchpoint_kernel.messages import (
+    Channel,
+    ForeignMessageError,
+    Message,
+    made,
+    message_from_parts,
+)
+from branchpoint_kernel.open_requests import OpenRequests, is_execution
 from branchpoint_vmruntime.errors import BranchpointError, MachineEndedError
-from branchpoint_vmruntime.lineage import BranchName, BranchState, CheckpointId
+from branchpoint_vmruntime.lineage import BranchName, BranchState, Cell, Moment
 from branchpoint_vmruntime.session import Branch, KernelChannel, Session
 
 log = logging.getLogger(__name__)
 
 UNSEEN_MESSAGES = 1000
 UNSEEN_MESSAGE_BYTES = 64 * 1024
+# What ipykernel takes for the end of a person's input.
+END_OF_INPUT = "\x04"
+# Rounds of the loop in which a pump that has anything to take in gets its turn.
+SETTLING_ROUNDS = 4
 
 
 class Listener(Protocol):
@@ -27,6 +41,18 @@ class Listener(Protocol):
 
     def on_question(self, pump: "Pump") -> None:
         """A kernel asks for input."""
+        ...
+
+    def on_answer(self, pump: "Pump", message: Message) -> None:
+        """What it asked is answered here, and not by a person: send that."""
+        ...
+
+    def on_cell(self, pump: "Pump", cell: Cell) -> None:
+        """A cell has been run to its end."""
+        ...
+
+    def on_awake(self, pump: "Pump") -> None:
+        """A kernel has been taken on."""
         ...
 
     def on_change(self) -> None:
@@ -47,21 +73,94 @@ class Pump:
         self.branch = branch
         self.channel = channel
         self.conversations: dict[str, Conversation] = {}
+        self.open = OpenRequests()
+        self.carried: CarriedOn | None = None
         self.ended: BranchpointError | None = None
+        self.gone = asyncio.Event()
         self.execution_count = 0
         self.unseen: deque[Message] = deque(maxlen=UNSEEN_MESSAGES)
+        self.heard = 0
+        self._stuck: Conversation | None = None
+        self._changed = asyncio.Event()
         self._listener = listener
         self._on_end = on_end
 
     @property
     def holds_queue(self) -> bool:
         """Whether a magic in the shell queue must wait for this kernel."""
-        return any(conversation.holds_queue for conversation in self.conversations.values())
+        return not self.stuck and any(each.holds_queue for each in self.conversations.values())
 
     @property
     def executes(self) -> bool:
         """Whether an interrupt is meant for this kernel."""
-        return any(conversation.executes for conversation in self.conversations.values())
+        return any(each.executes for each in self.conversations.values())
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a cell runs in its main shell."""
+        return any(each.occupies for each in self.conversations.values())
+
+    @property
+    def running(self) -> Conversation | None:
+        """The conversation about the cell that runs, if one does."""
+        request = self.open.execution
+        return None if request is None else self.conversations.get(request.id)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether what runs was found not to heed interrupts, and still runs."""
+        return self._stuck is not None and self._stuck is self.running
+
+    def note_stuck(self) -> None:
+        """What runs does not heed interrupts: nothing needs to wait for it."""
+        self._stuck = self.running
+        self.note_change()
+
+    def asker(self) -> Asker | None:
+        """Whose cell runs here, if one does that anybody asked for."""
+        request, conversation = self.open.execution, self.running
+        if isinstance(conversation, Held):
+            conversation = conversation.inner
+        if request is None or conversation is None or isinstance(conversation, Deaf):
+            return None
+        if isinstance(conversation, CarriedOn):
+            return conversation.asker
+        why_not = why_not_asked({"allow_stdin": self.open.may_ask(request)})
+        return Asker(conversation, self.open.header(request), why_not)
+
+    def wrap_running(self, wrapper: Callable[[Conversation], Conversation]) -> None:
+        """Put another conversation around that of whoever asked for the cell that runs."""
+        running = self.running
+        if isinstance(running, CarriedOn) and running.asker is not None:
+            running.asker = replace(running.asker, conversation=wrapper(running.asker.conversation))
+        elif running is not None:
+            self.replace(running, wrapper(running))
+
+    def replace(self, conversation: Conversation, other: Conversation) -> None:
+        """Let another conversation take one's place, if it still has one."""
+        for message_id, each in self.conversations.items():
+            if each is conversation:
+                self.conversations[message_id] = other
+        self.note_change()
+
+    def inherit(self, moment: Moment) -> None:
+        """The kernel carries on with what was open then: one cell for someone, the rest unheard."""
+        self.execution_count = moment.count
+        for request in moment.open:
+            self.open.inherit(request)
+            if self.carried is None and is_execution(request):
+                self.carried = CarriedOn(request, self._end_input)
+                self.conversations[request.id] = self.carried
+            else:
+                self.conversations[request.id] = Deaf()
+
+    def settle(self, asker: Asker) -> None:
+        """Let the execution carried on be the asker's."""
+        if self.carried is not None and self.carried.asker is None:
+            self.carried.settle(asker)
+            if self.carried.request.question and self.carried.answers:
+                self._listener.on_question(self)
+            self.note_change()
 
     async def ask(self, message: Message, conversation: Conversation) -> None:
         """Send a request; its answers go to the conversation, and so does word of its failing."""
@@ -69,6 +168,7 @@ class Pump:
             conversation.fail(self.ended)
             return
         self.conversations[message.id] = conversation
+        self.open.note_sent(message, self.execution_count + 1)
         try:
             await self.channel.send(message.parts)
         except BranchpointError as error:
@@ -83,7 +183,22 @@ class Pump:
     async def tell(self, message: Message) -> None:
         """Send what gets no answer, such as the user's input."""
         if self.ended is None:
+            self.open.note_answered()
             await self.channel.send(message.parts)
+
+    async def settled(self) -> None:
+        """Until everything that has arrived from the kernel has been taken in."""
+        heard = -1
+        while heard != self.heard:
+            heard = self.heard
+            for _ in range(SETTLING_ROUNDS):
+                await asyncio.sleep(0)
+
+    async def wait_free(self) -> None:
+        """Until no cell runs in its main shell, or the kernel is gone."""
+        while self.occupied and self.ended is None:
+            self._changed.clear()
+            await self._changed.wait()
 
     async def run(self) -> None:
         """Take in what the kernel says until it is gone."""
@@ -94,6 +209,7 @@ class Pump:
                 self._on_end(self, error)
                 self.end(error)
                 return
+            self.heard += 1
             try:
                 self._take(message_from_parts(Channel(parts[0].decode()), parts[1:]))
             except (ForeignMessageError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -103,6 +219,7 @@ class Pump:
     def end(self, error: BranchpointError) -> None:
         """No more will come: say so to everyone who waits."""
         self.ended = error
+        self.gone.set()
         self.give_up(error, lambda _: True)
 
     def give_up(
@@ -120,21 +237,37 @@ class Pump:
             else:
                 self.conversations[message_id] = instead
             conversation.fail(error)
+        self.note_change()
+
+    def note_change(self) -> None:
+        """Let go of conversations that are over; whoever waits looks again."""
+        for message_id, conversation in list(self.conversations.items()):
+            if conversation.over:
+                del self.conversations[message_id]
+        self._changed.set()
         self._listener.on_change()
 
     def _take(self, message: Message) -> None:
         if message.type == "execute_reply":
             self.execution_count = message.read().get("execution_count", self.execution_count)
+        cell = self.open.note_heard(message)
+        if cell is not None:
+            self._listener.on_cell(self, cell)
         conversation = self.conversations.get(message.parent_id)
         if conversation is None:
             self._listener.on_stray(self, message)
             return
-        if message.channel is Channel.STDIN:
+        asks = message.channel is Channel.STDIN
+        if asks and (not isinstance(conversation, CarriedOn) or conversation.answers):
             self._listener.on_question(self)
         conversation.take(message)
-        if conversation.over:
-            del self.conversations[message.parent_id]
-            self._listener.on_change()
+        if message.channel in (Channel.SHELL, Channel.CONTROL) or message.type == "status":
+            self.note_change()
+
+    def _end_input(self) -> None:
+        """Nobody can answer what the kernel asks."""
+        reply = made(Channel.STDIN, "input_reply", {"value": END_OF_INPUT, "status": "ok"})
+        self._listener.on_answer(self, reply)
 
 
 class Pumps:
@@ -145,7 +278,6 @@ class Pumps:
         self._tasks = tasks
         self._listener = listener
         self._running: dict[str, tuple[Pump, Task[None]]] = {}
-        self._counts: dict[CheckpointId, int] = {}
         self._deaths: dict[BranchName, BranchpointError] = {}
 
     def __iter__(self) -> Iterator[Pump]:
@@ -170,6 +302,10 @@ class Pumps:
             raise self._deaths.get(branch.name, ended)
         return self._running[incarnation][0]
 
+    def look_again(self) -> None:
+        """Something may have come to its end that no kernel says the end of."""
+        self._listener.on_change()
+
     def is_current(self, pump: Pump) -> bool:
         """Whether plain cells run there."""
         try:
@@ -189,22 +325,24 @@ class Pumps:
         for incarnation in live.keys() - self._running.keys():
             self._take_on(live[incarnation])
 
-    def remember_count(self, checkpoint: CheckpointId, count: int) -> None:
-        """What In[] was at a checkpoint, for the branches that wake from it."""
-        self._counts.setdefault(checkpoint, count)
-
     def _take_on(self, branch: Branch) -> None:
         self._deaths.pop(branch.name, None)
         pump = Pump(branch, branch.kernel, self._listener, self._note_death)
-        pump.execution_count = self._counts.get(branch.record.head, 0)
+        points = self._session.checkpoints()
+        head = next((point for point in points if point.id == branch.record.head), None)
+        pump.inherit(head.moment if head is not None else Moment())
         task = self._tasks.create_task(pump.run(), name=f"pump of {branch.name}")
         self._running[branch.kernel.incarnation] = (pump, task)
+        self._listener.on_awake(pump)
+
+    def last_checkpoint(self, pump: Pump) -> str:
+        """The label of the checkpoint its branch last saved or woke from, or words for it."""
+        labels = {point.id: point.label for point in self._session.checkpoints()}
+        return labels.get(pump.branch.record.head, "its last checkpoint")
 
     def _note_death(self, pump: Pump, error: BranchpointError) -> None:
-        labels = {point.id: point.label for point in self._session.checkpoints()}
-        last = labels.get(pump.branch.record.head, "")
         error.hint = (
-            f"type %rollback to go back to {last or 'its last checkpoint'}, or restart the kernel "
+            f"type %rollback {self.last_checkpoint(pump)} to go back there, or restart the kernel "
             "for a fresh machine"
         )
         self._deaths[pump.branch.name] = error

@@ -45,7 +45,7 @@ class Relay:
         self._opening = opening
         self._publisher = Publisher(front_end, stamp)
         self._facts = KernelFacts()
-        self._queue = ShellQueue(self._guest_is_free)
+        self._queue = ShellQueue(self._guest_is_free, self._cell_may_run)
         self._notebook: Notebook | None = None
         self._failure: BranchpointError | None = None
         self._early: list[Request] = []
@@ -77,6 +77,9 @@ class Relay:
 
     def _guest_is_free(self) -> bool:
         return self._notebook is None or self._notebook.guest_is_free
+
+    def _cell_may_run(self) -> bool:
+        return self._notebook is None or self._notebook.cell_may_run
 
     async def _work(self) -> None:
         try:

@@ -5,21 +5,25 @@ guest never heard of the cell and a number of our own would be given out twice. 
 last piece of code counts as the cell; those before it leave no trace in In, Out and the history.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from branchpoint_kernel.cells import Code, Segment, split
-from branchpoint_kernel.commands import Explain, RunIn
+from branchpoint_kernel.commands import Explain, Operation, RunIn
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Part
 from branchpoint_kernel.fanout import Fanout
+from branchpoint_kernel.handover import Handover
+from branchpoint_kernel.history import cell_of
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.messages import Request, with_content
 from branchpoint_kernel.operations import Operations, with_hint
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError
+from branchpoint_vmruntime.lineage import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class CellRunner:
         pumps: Pumps,
         operations: Operations,
         fanout: Fanout,
+        handover: Handover,
         comms: Comms,
         on_cell_error: Callable[[], None],
     ) -> None:
@@ -58,12 +63,34 @@ class CellRunner:
         self._pumps = pumps
         self._operations = operations
         self._fanout = fanout
+        self._handover = handover
+        self._running: _Cell | None = None
         self._comms = comms
         self._on_cell_error = on_cell_error
 
+    @property
+    def request(self) -> Request | None:
+        """The cell that is being run, if one is."""
+        return None if self._running is None else self._running.request
+
+    @property
+    def cell(self) -> Cell | None:
+        """The same as the history knows it."""
+        if self._running is None:
+            return None
+        metadata = json.loads(self._running.request.message.metadata)
+        return cell_of(self._running.content, metadata, self._last_count())
+
     async def run(self, request: Request) -> None:
         """The whole answer to one request: one busy, one input, one reply, one idle."""
-        cell = _Cell(request, request.message.read())
+        self._running = _Cell(request, request.message.read())
+        try:
+            await self._run_to_end(self._running)
+        finally:
+            self._running = None
+
+    async def _run_to_end(self, cell: _Cell) -> None:
+        request = cell.request
         with self._publisher.busy(request):
             try:
                 reply = await self._run(cell)
@@ -110,13 +137,17 @@ class CellRunner:
             case RunIn():
                 return await self._fanout.run(cell.request, segment)
             case _:
-                before = self._incarnation()
-                shown = await self._operations.perform(segment)
-                if not cell.silent:
-                    self._publisher.display(cell.request, shown)
-                if self._incarnation() not in (None, before):
-                    await self._comms.follow(self._pumps.current, cell.request)
-                return {"status": "ok"}
+                return await self._run_operation(cell, segment)
+
+    async def _run_operation(self, cell: _Cell, operation: Operation) -> dict[str, Any]:
+        before = self._incarnation()
+        done = await self._operations.perform(operation)
+        if not cell.silent:
+            self._publisher.display(cell.request, done.shown)
+        reply = await self._handover.to_cell(cell.request, done)
+        if self._incarnation() not in (None, before):
+            await self._comms.follow(self._pumps.current, cell.request)
+        return reply
 
     async def _run_code(self, cell: _Cell, code: Code, *, is_last: bool) -> dict[str, Any]:
         content = {**cell.content, "code": code.text}
@@ -124,7 +155,9 @@ class CellRunner:
             content |= {"store_history": False, "user_expressions": {}}
         message = with_content(cell.request.message, content)
         part = Part(cell.request, self._publisher)
-        await self._pumps.current.ask(message, part)
+        pump = self._pumps.current
+        await pump.wait_free()
+        await pump.ask(message, part)
         return await part.reply
 
     def _explain(self, cell: _Cell, command: Explain) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The order of shell requests: the guest's at once, ours when all before them is done."""
+"""The order of shell requests: cells one at a time, ours when all before them is done."""
 
 from asyncio import Event
 from collections import deque
@@ -18,10 +18,16 @@ class Queued:
 
 
 class ShellQueue:
-    """First in, first out; what the host answers waits until the guest has nothing open."""
+    """First in, first out.
 
-    def __init__(self, guest_is_free: Callable[[], bool]) -> None:
+    What the host answers waits until the guest has nothing open. A cell for the guest waits until
+    no other runs there, so that a checkpoint holds one open cell at most. The rest passes at once,
+    if nothing waits before it.
+    """
+
+    def __init__(self, guest_is_free: Callable[[], bool], cell_may_run: Callable[[], bool]) -> None:
         self._guest_is_free = guest_is_free
+        self._cell_may_run = cell_may_run
         self._queued: deque[Queued] = deque()
         self._changed = Event()
         self.working = False
@@ -32,9 +38,9 @@ class ShellQueue:
         return not self._queued and not self.working
 
     @property
-    def waits_for_guest(self) -> bool:
+    def holds_ours(self) -> bool:
         """Whether one of ours is held up by what the guest has open."""
-        return bool(self._queued) and not self.working and not self._guest_is_free()
+        return not self.working and any(queued.local for queued in self._queued)
 
     def put(self, request: Request, *, local: bool) -> None:
         """Queue a request."""
@@ -44,7 +50,7 @@ class ShellQueue:
     async def take(self) -> Queued:
         """The next request whose turn has come."""
         self.working = False
-        while not self._queued or (self._must_wait(self._queued[0]) and not self._guest_is_free()):
+        while not self._queued or self._must_wait(self._queued[0]):
             self._changed.clear()
             await self._changed.wait()
         self.working = True
@@ -54,15 +60,22 @@ class ShellQueue:
         """The guest may have become free."""
         self._changed.set()
 
-    def doom(self) -> int:
-        """The cells waiting now shall be answered "aborted", as ipykernel does after an error."""
+    def doom(self, *, ours: bool = True) -> int:
+        """The cells waiting now shall be answered "aborted", as ipykernel does after an error.
+
+        Without `ours` those that the host answers are spared.
+        """
         count = 0
         for at, queued in enumerate(self._queued):
-            if queued.request.type == "execute_request" and not queued.doomed:
+            if queued.request.type != "execute_request" or queued.doomed:
+                continue
+            if ours or not queued.local:
                 self._queued[at] = replace(queued, doomed=True)
                 count += 1
+        self._changed.set()
         return count
 
-    @staticmethod
-    def _must_wait(queued: Queued) -> bool:
-        return queued.local or queued.doomed
+    def _must_wait(self, queued: Queued) -> bool:
+        if queued.local or queued.doomed:
+            return not self._guest_is_free()
+        return queued.request.type == "execute_request" and not self._cell_may_run()

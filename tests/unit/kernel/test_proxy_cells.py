@@ -161,14 +161,6 @@ async def test_a_slip_of_the_finger_is_answered_with_what_was_meant() -> None:
 
 
 @in_a_loop
-async def test_a_misplaced_magic_is_explained_by_the_guest() -> None:
-    async with open_notebook() as notebook:
-        answer = await notebook.run("for i in range(2):\n    %checkpoint a")
-        assert answer.status == "error"
-        assert "at the top level of a cell" in answer.text
-
-
-@in_a_loop
 async def test_text_that_looks_like_a_magic_is_left_alone() -> None:
     async with open_notebook() as notebook:
         answer = await notebook.run('text = """\n%fork 3\n"""\nprint(text)')

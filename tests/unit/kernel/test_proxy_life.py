@@ -10,8 +10,8 @@ import pytest
 from tests.support.fake_session import FakeSession
 from tests.support.front_end import Notebook, in_a_loop, open_notebook, open_with
 
-from branchpoint_kernel import notebook as notebook_module
 from branchpoint_kernel import relay as relay_module
+from branchpoint_kernel import vigil as vigil_module
 from branchpoint_kernel.relay import Opened
 from branchpoint_vmruntime.errors import MissingToolError
 
@@ -153,7 +153,7 @@ async def test_when_the_machine_dies_the_cell_says_so_and_a_rollback_brings_it_b
         notebook.session.current.kernel.guest.relay.kill()
         answer = await notebook.answer(sent)
         assert answer.reply["content"]["ename"] == "MachineEnded"
-        assert "%rollback to go back to loaded" in answer.text
+        assert "type %rollback loaded" in answer.text
         assert "Traceback" not in answer.text
         again = await notebook.run("x")
         assert again.reply["content"]["ename"] == "MachineEnded"
@@ -176,7 +176,7 @@ async def test_a_kernel_that_dies_inside_its_machine_is_told_from_a_machine_that
 async def test_a_magic_is_not_held_up_by_a_guest_that_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notebook_module, "WATCH_EVERY_S", 0.1)
+    monkeypatch.setattr(vigil_module, "WATCH_EVERY_S", 0.1)
     async with open_notebook() as notebook:
         guest = notebook.session.current.kernel.guest
         sent = notebook.send("import time; print('on'); time.sleep(30)")

@@ -16,37 +16,79 @@ def a_request(name: str, kind: str = "execute_request") -> Request:
 
 
 class Guest:
-    """Free or not."""
+    """Free or not, and with a cell running or not."""
 
     def __init__(self) -> None:
         self.free = True
+        self.cell_runs = False
 
-    def is_free(self) -> bool:
-        return self.free
+    def queue(self) -> ShellQueue:
+        return ShellQueue(lambda: self.free, lambda: not self.cell_runs)
+
+
+async def must_wait(queue: ShellQueue) -> "asyncio.Task[str]":
+    async def take() -> str:
+        return (await queue.take()).request.id
+
+    waiting = asyncio.create_task(take())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    return waiting
 
 
 @in_a_loop
-async def test_the_guests_requests_pass_at_once_and_ours_wait_until_it_is_free() -> None:
+async def test_a_cell_waits_for_the_one_that_runs() -> None:
     guest = Guest()
-    queue = ShellQueue(guest.is_free)
+    queue = guest.queue()
+    guest.cell_runs = True
+    queue.put(a_request("second"), local=False)
+    waiting = await must_wait(queue)
+    guest.cell_runs = False
+    queue.look_again()
+    assert await waiting == "second"
+
+
+@in_a_loop
+async def test_other_requests_pass_while_a_cell_runs_if_nothing_waits_before_them() -> None:
+    guest = Guest()
+    queue = guest.queue()
+    guest.cell_runs, guest.free = True, False
+    queue.put(a_request("complete", "complete_request"), local=False)
+    assert (await queue.take()).request.id == "complete"
+
+
+@in_a_loop
+async def test_other_requests_wait_behind_a_cell_that_waits() -> None:
+    guest = Guest()
+    queue = guest.queue()
+    guest.cell_runs = True
+    queue.put(a_request("cell"), local=False)
+    queue.put(a_request("comm", "comm_msg"), local=False)
+    waiting = await must_wait(queue)
+    guest.cell_runs = False
+    queue.look_again()
+    assert await waiting == "cell"
+    assert (await queue.take()).request.id == "comm"
+
+
+@in_a_loop
+async def test_ours_waits_until_the_guest_has_nothing_open() -> None:
+    guest = Guest()
+    queue = guest.queue()
     guest.free = False
-    queue.put(a_request("plain"), local=False)
     queue.put(a_request("ours"), local=True)
     queue.put(a_request("behind"), local=False)
-    assert (await queue.take()).request.id == "plain"
-    waiting = asyncio.create_task(queue.take())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    assert queue.waits_for_guest
+    waiting = await must_wait(queue)
+    assert queue.holds_ours
     guest.free = True
     queue.look_again()
-    assert (await waiting).request.id == "ours"
+    assert await waiting == "ours"
     assert (await queue.take()).request.id == "behind"
 
 
 @in_a_loop
 async def test_dooming_marks_the_cells_that_wait_and_nothing_else() -> None:
-    queue = ShellQueue(lambda: True)
+    queue = Guest().queue()
     queue.put(a_request("a"), local=False)
     queue.put(a_request("b", "complete_request"), local=False)
     queue.put(a_request("c"), local=True)
@@ -63,15 +105,22 @@ async def test_dooming_marks_the_cells_that_wait_and_nothing_else() -> None:
 
 
 @in_a_loop
+async def test_dooming_can_spare_what_the_host_answers() -> None:
+    queue = Guest().queue()
+    queue.put(a_request("a"), local=False)
+    queue.put(a_request("b"), local=True)
+    assert queue.doom(ours=False) == 1
+    assert [(await queue.take()).doomed for _ in range(2)] == [True, False]
+
+
+@in_a_loop
 async def test_a_doomed_cell_waits_its_turn_behind_what_the_guest_has_open() -> None:
     guest = Guest()
-    queue = ShellQueue(guest.is_free)
+    queue = guest.queue()
     guest.free = False
     queue.put(a_request("a"), local=False)
     queue.doom()
-    waiting = asyncio.create_task(queue.take())
-    await asyncio.sleep(0)
-    assert not waiting.done()
+    waiting = await must_wait(queue)
     guest.free = True
     queue.look_again()
-    assert (await waiting).doomed
+    assert await waiting == "a"

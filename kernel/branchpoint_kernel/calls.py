@@ -1,0 +1,131 @@
+"""Takes in what code inside the machines asks for, and answers it."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from branchpoint_kernel.commands import Explain, RunIn
+from branchpoint_kernel.exploring import Exploring
+from branchpoint_kernel.grammar import parse
+from branchpoint_kernel.handover import Handover
+from branchpoint_kernel.manual import MAGICS
+from branchpoint_kernel.operations import Done, Operations, with_hint
+from branchpoint_kernel.publisher import error_content
+from branchpoint_kernel.pumps import Pump
+from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError, UsageError
+from branchpoint_vmruntime.session import CallChannel, GuestCall
+
+log = logging.getLogger(__name__)
+
+Answer = Mapping[str, Any]
+
+
+class Calls:
+    """The calls of every live branch: in order within a branch, but for explorations."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        handover: Handover,
+        exploring: Exploring,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._operations = operations
+        self._handover = handover
+        self._exploring = exploring
+        self._tasks = tasks
+
+    def follow(self, pump: Pump) -> None:
+        """Answer the calls of a kernel's machine until it ends."""
+        try:
+            channel = pump.branch.calls
+        except BranchpointError:
+            return
+        self._tasks.create_task(self._serve(pump, channel), name=f"calls of {pump.branch.name}")
+
+    async def _serve(self, pump: Pump, channel: CallChannel) -> None:
+        while True:
+            try:
+                call = await channel.next()
+            except BranchpointError:
+                return
+            if call.request.get("do") == "explore":
+                self._tasks.create_task(self._answer(pump, channel, call))
+            else:
+                await self._answer(pump, channel, call)
+
+    async def _answer(self, pump: Pump, channel: CallChannel, call: GuestCall) -> None:
+        try:
+            answer = await self._carry_out(pump, call)
+        except BranchpointError as error:
+            told = with_hint(error) if isinstance(error, UnknownNameError) else error
+            answer = refusal(told)
+        except Exception as error:
+            # One call that we mishandle must not take the session and its machines along.
+            log.exception("a call from branch %s was not handled", pump.branch.name)
+            answer = refusal(BranchpointError(f"the kernel made a mistake: {error!r}"))
+        if answer is None or pump.ended is not None:
+            return
+        try:
+            await channel.answer(call, answer)
+        except BranchpointError as error:
+            log.info("a call from branch %s lost its answer: %s", pump.branch.name, error)
+
+    async def _carry_out(self, pump: Pump, call: GuestCall) -> Answer | None:
+        """The answer; None if nobody is left to take it."""
+        match call.request.get("do"):
+            case "magic":
+                return await self._magic(pump, call.request)
+            case "explore":
+                return await self._exploring.explore(pump, call)
+            case "result":
+                self._exploring.take_result(pump, str(call.request.get("payload", "")))
+                return success()
+            case other:
+                raise UsageError(f"there is no call {other!r}")
+
+    async def _magic(self, pump: Pump, request: Mapping[str, Any]) -> Answer | None:
+        name = str(request.get("name", ""))
+        if name not in MAGICS:
+            raise UsageError(f"there is no magic {name!r}", hint=f"there is: {', '.join(MAGICS)}")
+        command = parse(name, str(request.get("line", "")), str(request.get("body", "")))
+        match command:
+            case Explain():
+                return success({"text/plain": MAGICS[command.magic].help})
+            case RunIn():
+                raise UsageError(
+                    "%%branch does not run from inside a cell that is running",
+                    hint="put it at the top of a cell of its own",
+                )
+            case _:
+                pass
+        held = self._handover.hold(pump)
+        try:
+            done = await self._operations.perform(command, branch=pump.branch.name)
+        except BaseException:
+            self._handover.let_go(pump, held)
+            raise
+        if pump.ended is not None:
+            self._handover.pass_on(pump, held, done)
+            return None
+        self._handover.let_go(pump, held)
+        return self._shown(pump, done)
+
+    def _shown(self, pump: Pump, done: Done) -> Answer:
+        self._handover.show_forks(pump, done)
+        return success(done.shown, done.value)
+
+
+def success(
+    data: Mapping[str, Any] | None = None, value: Mapping[str, Any] | None = None
+) -> Answer:
+    """The answer to a call that was carried out."""
+    return {"status": "ok", "data": data and dict(data), "value": dict(value or {})}
+
+
+def refusal(error: BranchpointError) -> Answer:
+    """The answer to one that was not, in words."""
+    content = error_content(error)
+    ename, evalue = content["ename"], content["evalue"]
+    return {"status": "error", "ename": ename, "evalue": evalue, "hint": error.hint}

@@ -1,0 +1,195 @@
+"""`explore`: the options of one call, each in a fork of that very moment, several at a time."""
+
+import asyncio
+import logging
+import os
+import time
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from branchpoint_kernel.columns import output_text
+from branchpoint_kernel.handover import Handover
+from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint
+from branchpoint_vmruntime.session import MAX_FORKS, Branch, GuestCall, Session
+
+log = logging.getLogger(__name__)
+
+# Room comes with memory that others give back, which nothing tells us of.
+LOOK_FOR_ROOM_S = 0.5
+MAX_OPTIONS = 4096
+
+
+class _Run:
+    """One option in its fork: what is known of it when it has ended."""
+
+    def __init__(self, pump: Pump) -> None:
+        self.pump = pump
+        self.payload: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+
+class Exploring:
+    """Carries out explorations; whatever happens, their forks end with them."""
+
+    def __init__(self, session: Session, pumps: Pumps, handover: Handover) -> None:
+        self._session = session
+        self._pumps = pumps
+        self._handover = handover
+        self._numbers = count(1)
+        self._next_to_fork = asyncio.Lock()
+        self._runs: dict[str, _Run] = {}
+
+    def take_result(self, pump: Pump, payload: str) -> None:
+        """What came of the option in that fork."""
+        run = self._runs.get(pump.channel.incarnation)
+        if run is None:
+            raise UsageError("nobody explores this branch")
+        if not run.payload.done():
+            run.payload.set_result(payload)
+
+    async def explore(self, pump: Pump, call: GuestCall) -> dict[str, Any] | None:
+        """The answer to the call; None if its caller is gone."""
+        options = _number(call.request.get("count"), MAX_OPTIONS, "options")
+        asked = call.request.get("at_once")
+        at_once = MAX_FORKS if asked is None else _number(asked, MAX_OPTIONS, "forks at once")
+        started_s = time.monotonic()
+        exploring = asyncio.create_task(self._run_all(pump, options, at_once))
+        leaving = [asyncio.create_task(call.gone.wait()), asyncio.create_task(pump.gone.wait())]
+        try:
+            await asyncio.wait([exploring, *leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in leaving:
+                task.cancel()
+            if not exploring.done():
+                exploring.cancel()
+                await asyncio.wait([exploring])
+        if exploring.cancelled():
+            return None
+        total_ms = round((time.monotonic() - started_s) * 1000, 1)
+        value = {"results": exploring.result(), "total_ms": total_ms}
+        return {"status": "ok", "data": None, "value": value}
+
+    async def _run_all(self, pump: Pump, options: int, at_once: int) -> list[dict[str, Any]]:
+        origin = await self._session.fork_point(branch=pump.branch.name)
+        series = self._new_series()
+        seats = asyncio.Semaphore(min(at_once, options, os.cpu_count() or 1))
+
+        async def run(index: int) -> dict[str, Any]:
+            async with seats:
+                return await self._run_one(pump, origin, f"explore-{series}-{index}", index)
+
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(run(index)) for index in range(1, options + 1)]
+        return [task.result() for task in running]
+
+    async def _run_one(
+        self, parent: Pump, origin: Checkpoint, name: str, index: int
+    ) -> dict[str, Any]:
+        """One option's result. What goes wrong with its fork is its failure, and nobody else's."""
+        try:
+            branch = await self._fork(parent, origin, name, index)
+        except BranchpointError as error:
+            return _result(name, failure=f"its fork did not come up: {error}")
+        try:
+            return await self._watch(branch)
+        except BranchpointError as error:
+            return _result(name, failure=str(error), awake_ms=branch.cost.awake_ms)
+        finally:
+            await self._end(name)
+
+    async def _fork(self, parent: Pump, origin: Checkpoint, name: str, index: int) -> Branch:
+        async with self._next_to_fork:
+            while self._session.room() < 1:  # noqa: ASYNC110 (nothing tells of room)
+                await asyncio.sleep(LOOK_FOR_ROOM_S)
+            return await self._fork_whole(parent, origin, name, index)
+
+    async def _fork_whole(self, parent: Pump, origin: Checkpoint, name: str, index: int) -> Branch:
+        forking = asyncio.create_task(
+            self._session.fork(
+                1, start=origin, names=[name], branch=parent.branch.name, first_index=index
+            )
+        )
+        try:
+            report = await asyncio.shield(forking)
+        except asyncio.CancelledError:
+            # Half a fork cannot be ended; a whole one can.
+            with suppress(BranchpointError):
+                await forking
+            await self._end(name)
+            raise
+        if not report.branches:
+            raise report.failures[0].error
+        return report.branches[0]
+
+    async def _watch(self, branch: Branch) -> dict[str, Any]:
+        """Wait for what comes of an option."""
+        started_s = time.monotonic()
+        pump = self._pumps.of(branch)
+        run = self._runs[pump.channel.incarnation] = _Run(pump)
+        collected = self._handover.collect(branch)
+        gone = asyncio.create_task(pump.gone.wait())
+        ends: set[asyncio.Future[Any]] = {run.payload, gone}
+        if collected is not None:
+            ends.add(collected[1].done)
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            del self._runs[pump.channel.incarnation]
+        output = "" if collected is None else output_text(collected[0])
+        run_ms = round((time.monotonic() - started_s) * 1000, 1)
+        if run.payload.done():
+            return _result(branch.name, branch, run.payload.result(), output=output, run_ms=run_ms)
+        if pump.ended is not None:
+            failure = str(pump.ended)
+        else:
+            reason = "" if collected is None else collected[0].failure
+            failure = f"its cell ended without a result{reason and ': '}{reason}"
+        return _result(branch.name, branch, failure=failure, output=output, run_ms=run_ms)
+
+    async def _end(self, name: str) -> None:
+        """Give a fork up, if it came to be."""
+        there = [branch.name for branch in self._session.branches() if branch.name == name]
+        if not there or self._session.branch(name).state is BranchState.DROPPED:
+            return
+        try:
+            await self._session.drop([name])
+        except BranchpointError as error:
+            log.warning("fork %s could not be given up: %s", name, error)
+        finally:
+            self._pumps.adopt()
+
+    def _new_series(self) -> int:
+        taken = {branch.name for branch in self._session.branches()}
+        return next(number for number in self._numbers if f"explore-{number}-1" not in taken)
+
+
+def _number(value: Any, most: int, what: str) -> int:
+    if not isinstance(value, int) or not 1 <= value <= most:
+        raise UsageError(f"explore takes 1 to {most} {what}, not {value!r}")
+    return value
+
+
+def _result(
+    name: str,
+    branch: Branch | None = None,
+    payload: str | None = None,
+    *,
+    failure: str = "",
+    output: str = "",
+    run_ms: float = 0.0,
+    awake_ms: float = 0.0,
+) -> dict[str, Any]:
+    memory = None if branch is None else branch.memory()
+    return {
+        "branch": name,
+        "payload": payload,
+        "failure": failure,
+        "output": output,
+        "awake_ms": awake_ms if branch is None else branch.cost.awake_ms,
+        "run_ms": run_ms,
+        "own_bytes": 0 if memory is None else memory.own_bytes,
+        "shared_bytes": 0 if memory is None else memory.shared_bytes,
+    }

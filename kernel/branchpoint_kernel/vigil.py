@@ -1,0 +1,91 @@
+"""Watches over cells that run: says in words when a guest is silent or heeds no interrupt."""
+
+import asyncio
+import logging
+
+from branchpoint_kernel.conversations import Conversation, Deaf
+from branchpoint_kernel.messages import EMPTY, Channel, made
+from branchpoint_kernel.operations import Operations
+from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.shell_queue import ShellQueue
+from branchpoint_vmruntime.errors import BranchpointError, GuestSilentError, MachineEndedError
+
+log = logging.getLogger(__name__)
+
+# Together well under the 10 s within which whoever waits for a cell is told.
+WATCH_EVERY_S = 2.0
+PING_TIMEOUT_S = 6.0
+INTERRUPT_HEEDED_WITHIN_S = 5.0
+
+SILENT = (
+    "The machine has not answered for {seconds:.0f} s. It may yet go on; "
+    "%rollback {label} takes this branch back to its last checkpoint.\n"
+)
+UNHEEDED = (
+    "The interrupt has had no effect in {seconds:.0f} s: the code holds the interpreter, or "
+    "ignores it.\n%rollback {label}, or another magic in a cell of its own, is carried out at "
+    "once.\n"
+)
+
+
+class Vigil:
+    """Looks after every kernel in which something runs."""
+
+    def __init__(self, pumps: Pumps, queue: ShellQueue, operations: Operations) -> None:
+        self._pumps = pumps
+        self._queue = queue
+        self._operations = operations
+        self._told: dict[str, Conversation] = {}
+
+    async def watch(self) -> None:
+        """Ask for signs of life, for ever."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            pumps = [pump for pump in self._pumps if pump.executes or pump.holds_queue]
+            await asyncio.gather(*(self._check(pump) for pump in pumps))
+
+    async def after_interrupt(self, pump: Pump) -> None:
+        """Say so if nothing comes of an interrupt, and let magics pass what runs."""
+        running, heard = pump.running, pump.heard
+        if running is None:
+            return
+        await asyncio.sleep(INTERRUPT_HEEDED_WITHIN_S)
+        if pump.ended is None and pump.running is running and pump.heard == heard:
+            if not pump.stuck:
+                label = self._pumps.last_checkpoint(pump)
+                self._say(pump, UNHEEDED.format(seconds=INTERRUPT_HEEDED_WITHIN_S, label=label))
+            pump.note_stuck()
+
+    async def _check(self, pump: Pump) -> None:
+        if self._operations.under_way:
+            return
+        try:
+            await pump.branch.ping(timeout_s=PING_TIMEOUT_S)
+        except (GuestSilentError, MachineEndedError) as error:
+            if not self._operations.under_way:
+                self._report(pump, error)
+        except BranchpointError as error:
+            log.warning("branch %s could not be pinged: %s", pump.branch.name, error)
+        else:
+            self._told.pop(pump.channel.incarnation, None)
+
+    def _report(self, pump: Pump, error: BranchpointError) -> None:
+        """Give up what one of our magics waits for; otherwise say it once and let it run on."""
+        if self._queue.holds_ours:
+            pump.give_up(error, lambda conversation: conversation.holds_queue, Deaf())
+            self._queue.doom(ours=False)
+            return
+        running = pump.running
+        if running is None or self._told.get(pump.channel.incarnation) is running:
+            return
+        self._told[pump.channel.incarnation] = running
+        label = self._pumps.last_checkpoint(pump)
+        self._say(pump, SILENT.format(seconds=PING_TIMEOUT_S, label=label))
+
+    @staticmethod
+    def _say(pump: Pump, words: str) -> None:
+        asker = pump.asker()
+        if asker is not None:
+            content = {"name": "stderr", "text": words}
+            parent = asker.header or EMPTY
+            asker.conversation.take(made(Channel.IOPUB, "stream", content, parent=parent))
