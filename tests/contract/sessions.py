@@ -13,6 +13,7 @@ from tests.support.fake_session import FakeSession
 from tests.support.fake_workshop import office
 from tests.support.guest_kernel import GuestKernel
 
+from branchpoint_vmruntime.budget import Budgets
 from branchpoint_vmruntime.lineage import CheckpointId
 from branchpoint_vmruntime.session import Session, WakeReason
 
@@ -44,7 +45,7 @@ class QuietBranch(FakeBranch):
 @asynccontextmanager
 async def owned(folder: Path) -> AsyncGenerator[Session]:
     """The runtime's own."""
-    async with office(folder) as it:
+    async with office(folder, budgets=Budgets(machines=65)) as it:
         yield it.session
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from branchpoint_vmruntime.branch import Live
+from branchpoint_vmruntime.budget import Budgets
 from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
 from branchpoint_vmruntime.errors import MachineEndedError, MachineError, StorageError
@@ -247,7 +248,11 @@ class Office:
 
 @asynccontextmanager
 async def office(
-    folder: Path, workshop: FakeWorkshop | None = None, *, full: frozenset[str] = frozenset()
+    folder: Path,
+    workshop: FakeWorkshop | None = None,
+    *,
+    full: frozenset[str] = frozenset(),
+    budgets: Budgets | None = None,
 ) -> AsyncGenerator[Office]:
     """A session with its first machine awake, in a folder that may hold an earlier one."""
     now = datetime.now(UTC)
@@ -260,5 +265,5 @@ async def office(
         journal.full = full
         behind = workshop or FakeWorkshop()
         behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}
-        async with open_session(register, behind) as session:
+        async with open_session(register, behind, budgets) as session:
             yield Office(session, behind, journal)

@@ -171,3 +171,48 @@ async def test_a_guest_that_does_not_wake_is_silent() -> None:
         ends.guest.replies["wake"] = None
         with pytest.raises(GuestSilentError, match="'wake'"):
             await ends.control.ask_to_wake(["9"], timeout_s=0.05)
+
+
+@in_a_loop
+async def test_at_rest_only_what_brings_it_about_and_ends_it_is_asked() -> None:
+    async with linked() as ends:
+        ends.control.hold()
+        pinging = asyncio.create_task(ends.control.ask("ping", timeout_s=10))
+        ends.control.tell("answer", {"call": 1})
+        await ends.control.ask("freeze", {"sent": 0}, timeout_s=10, at_rest=True)
+        assert [message["op"] for message in ends.guest.asked] == ["freeze"]
+        ends.control.release()
+        await pinging
+        assert {message["op"] for message in ends.guest.asked[1:]} == {"ping", "answer"}
+
+
+@in_a_loop
+async def test_what_waits_for_the_end_of_a_rest_has_its_patience_too() -> None:
+    async with linked() as ends:
+        ends.control.hold()
+        with pytest.raises(GuestSilentError, match="'ping'"):
+            await ends.control.ask("ping", timeout_s=0.05)
+        ends.control.release()
+        await synchronise(ends)
+        assert len(ends.guest.asked) == 1
+
+
+@in_a_loop
+async def test_a_machine_that_ends_at_rest_is_told_to_whoever_waits() -> None:
+    async with linked() as ends:
+        ends.control.hold()
+        pinging = asyncio.create_task(ends.control.ask("ping", timeout_s=10))
+        await asyncio.sleep(0)
+        ends.control.fail(MachineEndedError("the machine has ended"))
+        with pytest.raises(MachineEndedError):
+            await pinging
+        ends.control.tell("answer", {"call": 1})
+
+
+@in_a_loop
+async def test_what_needs_no_answer_is_told_in_order() -> None:
+    async with linked() as ends:
+        for number in range(3):
+            ends.control.tell("answer", {"call": number})
+        await synchronise(ends)
+        assert [message.get("call") for message in ends.guest.asked] == [0, 1, 2, None]

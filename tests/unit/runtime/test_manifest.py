@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from branchpoint_vmruntime.budget import Budgets
 from branchpoint_vmruntime.errors import ManifestError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV
 from branchpoint_vmruntime.manifest import FILE_NAME, Manifest
@@ -174,3 +175,24 @@ def test_without_one_beside_it_a_notebook_gets_the_default(tmp_path: Path) -> No
 def test_the_default_kernel_s_command_is_one_a_manifest_could_give() -> None:
     text = "kernel: [" + ", ".join(f"'{part}'" for part in KERNEL_ARGV) + "]"
     assert Manifest.parse(text) == Manifest()
+
+
+@pytest.mark.parametrize(
+    ("text", "budgets"),
+    [
+        ("{memory: 4gb, machines: 8}", Budgets(memory_bytes=4 << 30, machines=8)),
+        ("{memory: 1536mb}", Budgets(memory_bytes=1536 << 20)),
+        ("{machines: 1}", Budgets(machines=1)),
+        ("{}", Budgets()),
+    ],
+)
+def test_what_the_machines_may_take_together(text: str, budgets: Budgets) -> None:
+    assert Manifest.parse(f"budgets: {text}").budgets == budgets
+
+
+@pytest.mark.parametrize(
+    "budgets", ["8", "{machines: 0}", "{machines: many}", "{memory: 4}", "{cpus: 2}"]
+)
+def test_a_budget_that_cannot_be_is_refused_with_its_line(budgets: str) -> None:
+    with pytest.raises(ManifestError, match="line 2"):
+        Manifest.parse(f"machine: 1vcpu-1gb\nbudgets: {budgets}")
