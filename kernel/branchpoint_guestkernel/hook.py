@@ -41,6 +41,7 @@ from typing import Any, Protocol
 
 from branchpoint.waking import adopt, identity, run_callbacks
 from branchpoint_guestkernel import magics
+from branchpoint_guestkernel.output import limit_output
 from branchpoint_guestkernel.variables import describe_variables
 
 SOCKET_VARIABLE = "BRANCHPOINT_HOOK_SOCKET"
@@ -188,6 +189,7 @@ def _listen(address: str) -> socket.socket:
 
 def load_ipython_extension(shell: Shell) -> None:
     """IPython's entry point for extensions."""
+    limit_output(shell)
     magics.register(shell)
     address = os.environ.get(SOCKET_VARIABLE)
     if not address:

@@ -33,11 +33,14 @@ from typing import Any
 
 import zmq
 
+from branchpoint_guestkernel.backlog import Backlog
 from branchpoint_guestkernel.port import Port
 from branchpoint_guestkernel.runs import OWN_MARK, Runs
 from branchpoint_guestkernel.sockets import KernelSockets, receive_nowait, send
 
 HELD_BYTES = 8 * 1024 * 1024
+# With more than this on its way one message may be so large that the guest has no room for a copy.
+LARGE_BYTES = 4 * 1024 * 1024
 ABSENT_WAIT_MS = 20
 NUDGE_MS = 50
 # libzmq's own thread reads ahead; a moment of silence means that it has nothing more for us.
@@ -70,10 +73,13 @@ class Orders:
 class Relay:
     """The loop between one port and one kernel."""
 
-    def __init__(self, port: Port, sockets: KernelSockets, orders: Orders) -> None:
+    def __init__(
+        self, port: Port, sockets: KernelSockets, orders: Orders, backlog: Backlog
+    ) -> None:
         self._port = port
         self._sockets = sockets
         self._orders = orders
+        self._backlog = backlog
         self._runs = Runs(lambda frames: send(sockets.own_shell, frames), self._report_run)
         self._pollers: dict[tuple[bool, bool, bool, bool], zmq.Poller] = {}
         self._drain_at: int | None = None
@@ -141,8 +147,11 @@ class Relay:
             if socket not in ready:
                 continue
             for _ in range(MESSAGES_A_TURN):
-                if (frames := receive_nowait(socket)) is None:
+                large = self._backlog.waiting_bytes > LARGE_BYTES
+                if (frames := receive_nowait(socket, copy=not large)) is None:
                     break
+                if channel == b"iopub":
+                    self._backlog.add_carried(sum(map(len, frames)))
                 self._take_message(channel, frames)
         if self._sockets.own_shell in ready:
             while (frames := receive_nowait(self._sockets.own_shell)) is not None:
@@ -152,7 +161,7 @@ class Relay:
     def _take_message(self, channel: bytes, frames: list[bytes]) -> None:
         if OWN_MARK in frames[1]:
             self._output_proven = True
-            self._runs.take_output(frames)
+            self._runs.take_output([bytes(frame) for frame in frames])
         else:
             self._port.put([channel, *frames])
 
@@ -220,7 +229,8 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     orders = Orders(options.control_fd)
     with contextlib.closing(KernelSockets(options.connection)) as sockets:
-        Relay(Port(open_port(options.port), options.generation), sockets, orders).run()
+        port = Port(open_port(options.port), options.generation)
+        Relay(port, sockets, orders, Backlog(options.connection)).run()
 
 
 if __name__ == "__main__":

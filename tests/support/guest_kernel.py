@@ -31,7 +31,8 @@ CONNECTION: dict[str, Any] = {
 
 def guest_environment(folder: Path) -> dict[str, str]:
     """What guestd would start the kernel with."""
-    gone = ("JPY_PARENT_PID", "JPY_SESSION_NAME", "BRANCHPOINT_SESSION")
+    # ipykernel leaves the standard files alone under pytest; here they are what is tested.
+    gone = ("JPY_PARENT_PID", "JPY_SESSION_NAME", "BRANCHPOINT_SESSION", "PYTEST_CURRENT_TEST")
     environment = {key: value for key, value in os.environ.items() if key not in gone}
     return environment | {
         "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("kernel", "vmruntime")),
@@ -42,7 +43,10 @@ def guest_environment(folder: Path) -> dict[str, str]:
 
 
 class GuestKernel:
-    """One ipykernel and one relay. Ends both at `close`."""
+    """One ipykernel and one relay. Ends both at `close`.
+
+    While `listening` is not set what the relay sends is not read.
+    """
 
     def __init__(self) -> None:
         self.folder = Path(mkdtemp(prefix="bp-"))
@@ -80,10 +84,12 @@ class GuestKernel:
         self.generation = 0
         self.sent = 0
         self.received = 0
+        self.listening = asyncio.Event()
+        self.listening.set()
 
     async def open(self) -> None:
         """Connect to the relay and wait until it says that the kernel is ready."""
-        self.reader, self.writer = await asyncio.open_connection(sock=self.port, limit=1 << 24)
+        self.reader, self.writer = await asyncio.open_connection(sock=self.port, limit=1 << 20)
         self.order_reader, self.order_writer = await asyncio.open_connection(sock=self.orders)
         self.frames = FrameReader()
         self.messages = Incoming()
@@ -129,6 +135,7 @@ class GuestKernel:
         watch = asyncio.create_task(self._watch_kernel())
         with suppress(ConnectionError):
             while data := await self.reader.read(1 << 20):
+                await self.listening.wait()
                 for frame in self.frames.feed(data):
                     assert frame.generation == self.generation
                     if (parts := self.messages.take(frame)) is not None:

@@ -69,7 +69,7 @@ def hook(kernel: GuestKernel, line: str) -> str:
 
 def wake(kernel: GuestKernel, branch: str, seed: str = "") -> tuple[str, str]:
     """Tell the kernel who it is; its nonce, and what it reseeded."""
-    answer = hook(kernel, f"awake inc-1\t{branch}\t3\ts-1\t{seed}")
+    answer = hook(kernel, f"awake inc-1\t{branch}\t3\ts-1\tfork\t{seed}")
     word, _, rest = answer.partition(" ")
     assert word == "awake", answer
     nonce, _, reseeded = rest.partition("\t")
@@ -203,6 +203,6 @@ async def test_a_branch_variable_of_the_users_is_left_alone_and_ours_is_out_of_s
 @in_a_loop
 async def test_the_hook_survives_what_it_does_not_understand() -> None:
     async with guest() as kernel:
-        for garbage in ("", "what", "awake", "awake a\tb", "awake a\tb\t1\ts\tnothex"):
+        for garbage in ("", "what", "awake", "awake a\tb", "awake a\tb\t1\ts\tfork\tnothex"):
             assert hook(kernel, garbage).startswith("failed ")
         wake(kernel, "ridge")
