@@ -111,26 +111,47 @@ def offer_branch(shell: Shell) -> None:
         shell.push({"branch": BRANCH}, interactive=False)
 
 
-class Answering(threading.Thread):
-    """Answers guestd for as long as the kernel lives."""
+class Door(threading.Thread):
+    """Lets in whoever connects, for as long as the kernel lives."""
 
     def __init__(self, shell: Shell, address: str) -> None:
-        super().__init__(name="branchpoint-hook", daemon=True)
-        self._shell = shell
-        self._listener = _listen(address)
+        super().__init__(name=f"branchpoint-{type(self).__name__.lower()}", daemon=True)
+        self.shell = shell
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind("\0" + address[1:] if address.startswith("@") else address)
+        self._listener.listen()
 
     def run(self) -> None:
-        """Serve one connection after another."""
+        """Welcome one after another."""
         while True:
-            connection, _ = self._listener.accept()
-            with connection, connection.makefile("rwb") as lines:
-                try:
-                    for line in lines:
-                        lines.write(self.answer(line))
-                        lines.flush()
-                        run_callbacks()
-                except OSError:
-                    continue
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.welcome(connection)
+
+    def welcome(self, connection: socket.socket) -> None:
+        """See to one who has connected."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        if self.is_alive():
+            self._listener.shutdown(socket.SHUT_RDWR)
+            self.join()
+        self._listener.close()
+
+
+class Answering(Door):
+    """Answers guestd, which keeps its connection."""
+
+    def welcome(self, connection: socket.socket) -> None:
+        """Answer line after line."""
+        with connection, connection.makefile("rwb") as lines, contextlib.suppress(OSError):
+            for line in lines:
+                lines.write(self.answer(line))
+                lines.flush()
+                run_callbacks()
 
     def answer(self, line: bytes) -> bytes:
         """The answer to one line. Whatever goes wrong is said, not raised: the thread must live."""
@@ -149,42 +170,24 @@ class Answering(threading.Thread):
         adopt(branch, int(index), incarnation, session, reason)
         for variable, value in zip(_ENVIRONMENT, who, strict=True):
             os.environ[variable] = value
-        offer_branch(self._shell)
+        offer_branch(self.shell)
         return reseed(bytes.fromhex(seed)) if seed else []
 
 
-class Inquiries(threading.Thread):
+class Inquiries(Door):
     """Takes questions about the user's objects, and never waits for an answer itself."""
 
-    def __init__(self, shell: Shell, address: str) -> None:
-        super().__init__(name="branchpoint-inquiries", daemon=True)
-        self._shell = shell
-        self._listener = _listen(f"{address}.questions")
-
-    def run(self) -> None:
-        """Give each connection a thread of its own."""
-        while True:
-            connection, _ = self._listener.accept()
-            name = "branchpoint-inquiry"
-            threading.Thread(
-                target=self._answer, args=(connection,), name=name, daemon=True
-            ).start()
+    def welcome(self, connection: socket.socket) -> None:
+        """Give it a thread of its own."""
+        threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rwb") as lines, contextlib.suppress(OSError):
             word, _, limit = lines.readline().decode().partition(" ")
             if word == "variables":
-                found = describe_variables(
-                    self._shell.user_ns, self._shell.user_ns_hidden, repr_limit=int(limit)
-                )
+                names, hidden = self.shell.user_ns, self.shell.user_ns_hidden
+                found = describe_variables(names, hidden, repr_limit=int(limit))
                 lines.write(json.dumps(found).encode())
-
-
-def _listen(address: str) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind("\0" + address[1:] if address.startswith("@") else address)
-    listener.listen()
-    return listener
 
 
 def load_ipython_extension(shell: Shell) -> None:
@@ -198,4 +201,4 @@ def load_ipython_extension(shell: Shell) -> None:
     walk = "\t".join(["", "main", "0", "", "start", os.urandom(32).hex()])
     answering.answer(f"awake {walk}\n".encode())
     answering.start()
-    Inquiries(shell, address).start()
+    Inquiries(shell, f"{address}.questions").start()
