@@ -90,6 +90,7 @@ class Relay:
                 )
                 await notebook.start()
                 self._notebook = notebook
+                self._publisher.status(self._state())
                 for request in self._early:
                     await notebook.forward(request)
                 tasks.create_task(notebook.watch())
@@ -102,6 +103,7 @@ class Relay:
         self._notebook = None
         self._failure = failure
         self._facts.machine = f"without a machine: {failure}"
+        self._publisher.status(self._state())
         for request in self._early:
             self._refuse(request, failure)
         while True:
@@ -134,6 +136,13 @@ class Relay:
             frame = (await self._front_end.receive(Channel.IOPUB))[0]
             if frame and frame[0] == SUBSCRIBE:
                 self._publisher.welcome(frame[1:])
+                # A server that has restarted a kernel believes the last state it was told.
+                self._publisher.status(self._state())
+
+    def _state(self) -> str:
+        if self._notebook is None and self._failure is None:
+            return "starting"
+        return "idle" if self._queue.empty and self._guest_is_free() else "busy"
 
     def _is_first_to_wait(self, request: Request) -> bool:
         up = self._notebook is not None or self._failure is not None

@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.support.fake_session import FakeSession
@@ -203,6 +204,27 @@ async def test_a_subscriber_is_welcomed() -> None:
     async with open_notebook() as notebook:
         types = [message["msg_type"] for message in notebook.greetings]
         assert "iopub_welcome" in types
+
+
+@in_a_loop
+async def test_a_subscriber_is_told_the_state_which_others_learnt_before_it_came() -> None:
+    async with open_notebook() as notebook:
+        sent = notebook.send("print('on', flush=True); import time; time.sleep(0.5)")
+        await notebook.wait_output(sent, "on")
+        assert await state_told_to_a_newcomer(notebook) == "busy"
+        await notebook.answer(sent)
+        assert await state_told_to_a_newcomer(notebook) == "idle"
+
+
+async def state_told_to_a_newcomer(notebook: Notebook) -> str:
+    second: Any = notebook.client.connect_iopub()  # pyright: ignore[reportUnknownMemberType]
+    try:
+        while True:
+            message = await notebook.client.get_iopub_msg(timeout=20)
+            if message["msg_type"] == "status" and not message["parent_header"]:
+                return message["content"]["execution_state"]
+    finally:
+        second.close()
 
 
 @in_a_loop
