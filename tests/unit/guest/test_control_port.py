@@ -176,3 +176,33 @@ def test_a_port_that_never_appears_is_an_error_with_its_name(
     monkeypatch.setattr(ports, "_PORTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="'control'"):
         find_port("control", wait_s=0.0)
+
+
+def test_a_time_that_comes_too_late_is_not_taken_for_the_next(ends: Ends) -> None:
+    with pytest.raises(TimeoutError):
+        ends.port.ask_time(0.01)
+    ends.host.sendall(clock(1.0) + clock(2.0))
+    assert ends.port.ask_time(20)[0] == 2.0
+
+
+def test_a_late_time_that_was_passed_over_is_not_waited_for_again(ends: Ends) -> None:
+    with pytest.raises(TimeoutError):
+        ends.port.ask_time(0.01)
+    ends.host.sendall(clock(1.0) + control(op="ping"))
+    assert len(ends.port.receive_nowait()) == 1
+    ends.host.sendall(clock(2.0))
+    assert ends.port.ask_time(20)[0] == 2.0
+
+
+def test_a_time_owed_to_an_incarnation_that_is_over_is_not_waited_for(ends: Ends) -> None:
+    with pytest.raises(TimeoutError):
+        ends.port.ask_time(0.01)
+    ends.port.generation = 6
+    ends.host.sendall(clock(1.0) + wire.encode(wire.Kind.CLOCK, 6, wire.pack_time(2.0)))
+    assert ends.port.ask_time(20)[0] == 2.0
+
+
+def test_text_in_pieces_arrives_as_one_message(ends: Ends) -> None:
+    ends.port.send_text(b'{"op": "call", ', bytearray(b'"id": 3'), b"}")
+    [frame] = hear(ends.host, 1)
+    assert wire.decode_control(frame) == {"op": "call", "id": 3}
