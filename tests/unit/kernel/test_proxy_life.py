@@ -217,7 +217,7 @@ async def test_a_subscriber_is_told_the_state_which_others_learnt_before_it_came
 
 
 async def state_told_to_a_newcomer(notebook: Notebook) -> str:
-    second: Any = notebook.client.connect_iopub()  # pyright: ignore[reportUnknownMemberType]
+    second: Any = notebook.client.connect_iopub()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     try:
         while True:
             message = await notebook.client.get_iopub_msg(timeout=20)
