@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from branchpoint_guest.freezer import UserCgroup
 from branchpoint_guest.ports import find_port
@@ -101,7 +101,7 @@ class KernelProcess:
         RUN.mkdir(mode=0o755, exist_ok=True)
         self._write_connection_file()
         self.hook: Hook | None = None
-        with Path("/dev/console").open("wb") as console:
+        with Path("/dev/console").open("wb") as console, self._pipe_to(console) as log:
             self.kernel = subprocess.Popen(
                 [part.replace("{connection_file}", str(CONNECTION)) for part in argv],
                 cwd="/root",
@@ -109,12 +109,20 @@ class KernelProcess:
                 | environment
                 | {"BRANCHPOINT_HOOK_SOCKET": str(HOOK_SOCKET)},
                 stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
                 preexec_fn=cgroup.adopt_self,
             )
             self.relay_link, self.relay = self._start_relay(console)
+
+    @staticmethod
+    def _pipe_to(console: IO[bytes]) -> IO[bytes]:
+        # To the kernel's programs the console itself is a terminal of no rows, on which a progress
+        # bar finds no room to be shown.
+        cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=console)
+        assert cat.stdin is not None
+        return cat.stdin
 
     @staticmethod
     def _write_connection_file() -> None:
