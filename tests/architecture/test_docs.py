@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 from tests.architecture.house import ROOT
 
+import branchpoint
 import branchpoint_cli
 import branchpoint_guest
 import branchpoint_kernel
@@ -25,15 +26,19 @@ def public_names(package: ModuleType) -> set[str]:
     }
 
 
-def documented_names() -> set[str]:
-    """The first column of the table of public names."""
-    page = (REFERENCE / "runtime.md").read_text()
-    section = page.partition("## Public names")[2].partition("\n## ")[0]
-    return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+def documented_names(page: str, heading: str) -> set[str]:
+    """The first column of the table of public names, below a heading of a page."""
+    section = (REFERENCE / page).read_text().partition(f"## {heading}")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"\w+", cell)}
 
 
 def test_the_public_names_of_the_runtime_are_those_documented() -> None:
-    assert public_names(branchpoint_vmruntime) == documented_names()
+    assert public_names(branchpoint_vmruntime) == documented_names("runtime.md", "Public names")
+
+
+def test_the_public_names_of_the_guests_module_are_those_documented() -> None:
+    assert set(branchpoint.__all__) == documented_names("guest.md", "Functions")
 
 
 @pytest.mark.parametrize(
