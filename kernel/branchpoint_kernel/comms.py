@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from branchpoint_kernel.conversations import Progress, Silent
+from branchpoint_kernel.conversations import Silent
 from branchpoint_kernel.messages import Message, Request, Stamp
 from branchpoint_kernel.publisher import Publisher
 from branchpoint_kernel.pumps import Pump
@@ -21,28 +21,19 @@ del _send_states
 """
 
 
-class _Restating:
+class _Restating(Silent):
     """Widgets being told to say their state: that alone is passed on."""
 
-    holds_queue = False
-    executes = False
     occupies = True
 
     def __init__(self, publisher: Publisher) -> None:
+        super().__init__()
         self._publisher = publisher
-        self._progress = Progress()
-
-    @property
-    def over(self) -> bool:
-        return self._progress.idle and self._progress.replied
 
     def take(self, message: Message) -> None:
-        self._progress.note(message)
+        super().take(message)
         if message.type == "comm_msg":
             self._publisher.forward(message)
-
-    def fail(self, error: Exception) -> None:
-        """The widgets' state stays untold; the kernel's end is told by others."""
 
 
 class Comms:
@@ -63,6 +54,7 @@ class Comms:
         """The kernel is another now: close what it lacks, open what it has, restate the rest."""
         if not self._held and not self._openings:
             return
+        pump.asides.begin_under(request.message.header)
         question = Silent()
         await pump.ask(self._stamp.request("comm_info_request", {}), question)
         there = set((await question.reply).get("comms", {}))

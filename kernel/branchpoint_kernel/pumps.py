@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from branchpoint_kernel.asides import Asides
 from branchpoint_kernel.carrying import Asker, CarriedOn, Held, why_not_asked
 from branchpoint_kernel.conversations import Conversation, Deaf
 from branchpoint_kernel.messages import (
@@ -74,6 +75,7 @@ class Pump:
         self.channel = channel
         self.conversations: dict[str, Conversation] = {}
         self.open = OpenRequests()
+        self.asides = Asides()
         self.carried: CarriedOn | None = None
         self.ended: BranchpointError | None = None
         self.gone = asyncio.Event()
@@ -168,6 +170,7 @@ class Pump:
             conversation.fail(self.ended)
             return
         self.conversations[message.id] = conversation
+        self.asides.note_sent(message, conversation)
         self.open.note_sent(message, self.execution_count + 1)
         try:
             await self.channel.send(message.parts)
@@ -211,7 +214,8 @@ class Pump:
                 return
             self.heard += 1
             try:
-                self._take(message_from_parts(Channel(parts[0].decode()), parts[1:]))
+                message = message_from_parts(Channel(parts[0].decode()), parts[1:])
+                self._take(self.asides.attributed(message))
             except (ForeignMessageError, ValueError, KeyError, TypeError, AttributeError) as error:
                 # The guest is the user's to break: what it garbles must not end the relay.
                 log.warning("branch %s said what is no message: %s", self.branch.name, error)
