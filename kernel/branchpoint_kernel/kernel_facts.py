@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from branchpoint_kernel.messages import PROTOCOL_VERSION
-
 # Equal to what ipykernel 7.4 says in the default image (Python 3.11.2), so that a front end that
-# asks before the machine is up highlights, exports and offers subshells just the same.
+# asks before the machine is up highlights, exports, offers subshells and debugs just the same.
 _EARLY: dict[str, Any] = {
     "status": "ok",
-    "protocol_version": PROTOCOL_VERSION,
+    "protocol_version": "5.3",
     "implementation": "ipython",
-    "implementation_version": "9",
+    "implementation_version": "9.18.1",
     "language_info": {
         "name": "python",
         "version": "3.11.2",
@@ -22,7 +20,7 @@ _EARLY: dict[str, Any] = {
     },
     "banner": "",
     "help_links": [],
-    "supported_features": ["kernel subshells"],
+    "supported_features": ["kernel subshells", "debugger"],
 }
 
 

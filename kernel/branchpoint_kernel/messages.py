@@ -116,6 +116,11 @@ def made(
     return message_from_parts(channel, packed)
 
 
+def now() -> str:
+    """The time on this host, as messages bear it."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
 class Stamp:
     """Signs what we send under one session with fresh ids and this host's time; checks what comes.
 
@@ -172,7 +177,7 @@ class Stamp:
             "msg_type": message_type,
             "username": "branchpoint",
             "session": self.session_id,
-            "date": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "date": now(),
             "version": version,
         }
         return json.dumps(header).encode()

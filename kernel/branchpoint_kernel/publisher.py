@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp
+from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp, now
 from branchpoint_vmruntime.errors import BranchpointError
 
 
@@ -36,6 +36,7 @@ class Publisher:
     def __init__(self, outlet: Outlet, stamp: Stamp) -> None:
         self._outlet = outlet
         self._stamp = stamp
+        self._started: dict[str, str] = {}
         self.on_forward: Callable[[Message], None] = lambda message: None
 
     def publish(
@@ -89,17 +90,30 @@ class Publisher:
             request.reply_type,
             content,
             parent=request.message.header,
-            metadata={"status": content.get("status", "ok")},
+            metadata=self._reply_metadata(request, content),
         )
         self._outlet.send(request.message.channel, request.identities, frames)
+
+    def _reply_metadata(self, request: Request, content: Mapping[str, Any]) -> dict[str, Any]:
+        """As ipykernel's: front ends read from it when a cell was begun."""
+        if request.type != "execute_request":
+            return {}
+        return {
+            "started": self._started.get(request.id, now()),
+            "dependencies_met": True,
+            "engine": self._stamp.session_id,
+            "status": content.get("status", "ok"),
+        }
 
     @contextmanager
     def busy(self, request: Request) -> Generator[None]:
         """Busy before, idle last."""
         self.status("busy", request.message.header)
+        self._started[request.id] = now()
         try:
             yield
         finally:
+            del self._started[request.id]
             self.status("idle", request.message.header)
 
     def answer(self, request: Request, content: Mapping[str, Any]) -> None:
