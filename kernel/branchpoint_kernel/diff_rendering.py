@@ -121,8 +121,12 @@ def _package_line(found: PackageChange) -> Line:
 def _sizes(before: int | None, after: int | None) -> str:
     if before is None or after is None:
         known = before if after is None else after
-        return "" if known is None else size(known)
-    return f"{size(after)}, was {size(before)}" if size(before) != size(after) else size(after)
+        return "" if known is None else _bytes(known)
+    return _bytes(after) + (f", was {_bytes(before)}" if _bytes(before) != _bytes(after) else "")
+
+
+def _bytes(count: int) -> str:
+    return f"{count} bytes" if count < 1000 else size(count)
 
 
 def _plain_type(variable: Variable) -> str:

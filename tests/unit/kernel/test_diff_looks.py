@@ -59,7 +59,7 @@ def test_a_comparison_reads_as_marked_rows_under_headings() -> None:
         "▸ files   1 added · and 2 caches",
         "+ /root/out.csv   12 kB",
         "▸ variables   1 changed · 3 the same, 1 look the same",
-        "~ x               list · 2.0 MB, was 0.1 kB · [1, 2]",
+        "~ x               list · 2.0 MB, was 64 bytes · [1, 2]",
         "▸ packages   1 changed",
         "~ numpy           2.0, was 1.0 · python",
         "⚠ something was not told",
