@@ -307,6 +307,6 @@ class Session(Protocol):
     def peek(self, checkpoint: Checkpoint) -> AbstractAsyncContextManager[Branch]:
         """A machine woken from a checkpoint to look into it, named "peek"; it ends on leaving.
 
-        It is on no record and is no branch of the session; nothing in it that waits goes on.
+        It is on no record and is no branch of the session. Calls that wait in it go on waiting.
         """
         ...
