@@ -13,7 +13,7 @@ from branchpoint_kernel.history_rendering import autocheckpoint_lines, undo_line
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.records import RECORD_TYPE, Fact, cell_record, checkpoint_record, record
 from branchpoint_kernel.rendering import Line, as_html, as_text
-from branchpoint_vmruntime.errors import MachineStartError, UnknownNameError, UsageError
+from branchpoint_vmruntime.errors import MachineStartError, UnknownNameError
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
 from branchpoint_vmruntime.session import Branch, RollbackReport, Session
 
@@ -141,8 +141,6 @@ class Operations:
         return self._outcome(fact, lines, woken=report.branches, value=value)
 
     async def _rollback(self, command: commands.Rollback, branch: str | None) -> Done:
-        if command.target is None:
-            self._refuse_without_checkpoint()
         target = self._session.find(command.target, branch=branch)
         if command.preview:
             told = await self._differences.preview(target, branch)
@@ -218,15 +216,6 @@ class Operations:
         more = {"checkpoints": [checkpoint_record(point) for point in points]}
         fact = Fact("checkpoints", more=more)
         return self._outcome(fact, rendering.checkpoints_lines(points))
-
-    def _refuse_without_checkpoint(self) -> None:
-        points = self._session.checkpoints()
-        if all(point.kind is CheckpointKind.BASE for point in points):
-            base = points[0].label if points else "base"
-            raise UsageError(
-                f"there is no checkpoint to go back to yet, only the fresh machine, {base!r}",
-                hint=f"make one with %checkpoint LABEL, or start afresh with %rollback {base}",
-            )
 
     def _told(self, op: str, told: Told, checkpoint: Checkpoint | None = None) -> Done:
         return self._outcome(Fact(op, checkpoint, more=told.more), told.lines)
