@@ -29,6 +29,16 @@ class Backlog:
         """What has been published and not been carried."""
         return max(0, self._counters[_PUBLISHED] - self._counters[_CARRIED])
 
+    @property
+    def published_bytes(self) -> int:
+        """What has been published so far."""
+        return self._counters[_PUBLISHED]
+
+    @property
+    def carried_bytes(self) -> int:
+        """What has been carried so far."""
+        return self._counters[_CARRIED]
+
     def add_published(self, size: int) -> None:
         """For the kernel: so many bytes more are on their way."""
         self._counters[_PUBLISHED] += size

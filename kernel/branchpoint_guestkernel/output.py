@@ -3,8 +3,12 @@
 ipykernel keeps all that is printed within 0.2 s for one message, and all messages until someone
 takes them. Here whoever prints or displays waits while too much is on its way, as at a terminal,
 and what is joined is sent on when it is large. Less output than that is not touched.
+
+What child processes write to the kernel's standard files is read in large pieces, and not written
+to the guest's console as well: an emulated serial line takes 100 kB a second.
 """
 
+import io
 import os
 import sys
 import threading
@@ -14,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ipykernel import iostream
 from ipykernel.connect import get_connection_file
 
 from branchpoint_guestkernel.backlog import Backlog
@@ -24,6 +29,11 @@ ROOM_BYTES = 8 << 20
 # Joined into one message of a stream.
 JOINED_CHARACTERS = 4 << 20
 WAIT_S = 0.005
+# What a pipe holds.
+PIPE_BYTES = 64 << 10
+
+# Their end would close the descriptor that ipykernel writes to.
+_replaced: list[Any] = []
 
 
 class Publishing:
@@ -88,7 +98,7 @@ class Printing:
 
 def limit_output(shell: Any) -> None:
     """Limit what this kernel has on its way. Does nothing in what is no ipykernel."""
-    kernel = getattr(shell, "kernel", None)
+    kernel: Any = getattr(shell, "kernel", None)
     thread = getattr(kernel, "iopub_thread", None)
     if thread is None:
         return
@@ -96,7 +106,23 @@ def limit_output(shell: Any) -> None:
     thread.schedule(partial(setattr, thread.socket, "sndhwm", 0))
     publishing = Publishing(kernel, Backlog(Path(get_connection_file())))
     thread.send_multipart = publishing.send_multipart
+    iostream.PIPE_BUFFER_SIZE = PIPE_BYTES
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
     for stream in streams:
         if getattr(stream, "pub_thread", None) is thread:
             stream.write = Printing(stream, publishing).write
+            stop_echo(stream, kernel.log.handlers)
+
+
+def stop_echo(stream: Any, log_handlers: Sequence[Any]) -> None:
+    """Keep what is written to a standard file off the console; ipykernel's log stays there."""
+    try:
+        echo = stream.fileno()
+    except io.UnsupportedOperation:
+        return
+    console = os.dup(echo)
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), echo, inheritable=False)
+    for handler in log_handlers:
+        if handler.stream.fileno() == echo:
+            _replaced.append(handler.setStream(os.fdopen(console, "w")))

@@ -35,6 +35,7 @@ import zmq
 
 from branchpoint_guestkernel.backlog import Backlog
 from branchpoint_guestkernel.port import Port
+from branchpoint_guestkernel.replies import Replies
 from branchpoint_guestkernel.runs import OWN_MARK, Runs
 from branchpoint_guestkernel.sockets import KernelSockets, receive_nowait, send
 
@@ -80,6 +81,7 @@ class Relay:
         self._sockets = sockets
         self._orders = orders
         self._backlog = backlog
+        self._replies = Replies(backlog)
         self._runs = Runs(lambda frames: send(sockets.own_shell, frames), self._report_run)
         self._pollers: dict[tuple[bool, bool, bool, bool], zmq.Poller] = {}
         self._drain_at: int | None = None
@@ -101,6 +103,8 @@ class Relay:
             if self._port.absent or ready.get(self._port.descriptor, 0) & ~zmq.POLLOUT:
                 self._take_from_host()
             self._take_from_kernel(ready)
+            for parts in self._replies.due():
+                self._port.put(parts)
             self._port.write()
             self._runs.expire()
             if not self._ready:
@@ -134,7 +138,11 @@ class Relay:
             return None
         if self._port.absent:
             return ABSENT_WAIT_MS
-        deadlines = [self._runs.next_deadline_s(), self._nudge_at_s]
+        deadlines = [
+            self._runs.next_deadline_s(),
+            self._replies.next_deadline_s(),
+            self._nudge_at_s,
+        ]
         waits = [at - time.monotonic() for at in deadlines if at is not None]
         return max(0, int(min(waits) * 1000) + 1) if waits else None
 
@@ -162,6 +170,8 @@ class Relay:
         if OWN_MARK in frames[1]:
             self._output_proven = True
             self._runs.take_output([bytes(frame) for frame in frames])
+        elif channel == b"shell":
+            self._replies.put([channel, *frames])
         else:
             self._port.put([channel, *frames])
 
