@@ -1,0 +1,31 @@
+"""The notebook about code that saves, forks and rolls back itself, as a user runs it."""
+
+import csv
+import io
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.architecture.house import ROOT
+
+from branchpoint_cli.demo import run_demo
+
+pytestmark = pytest.mark.vm
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that running it has filled."""
+    folder = tmp_path_factory.mktemp("inside-output")
+    said = io.StringIO()
+    notebook = ROOT / "notebooks" / "01-inside-the-code.ipynb"
+    code = run_demo(notebook, folder, console=Console(file=said, width=100))
+    assert code == 0, said.getvalue()
+    return folder
+
+
+def test_each_step_of_the_loop_was_saved_once(output: Path) -> None:
+    rows = csv.DictReader(io.StringIO((output / "costs.csv").read_text()))
+    saved = Counter(row["subject"] for row in rows if row["operation"] == "checkpoint")
+    assert saved == dict.fromkeys(["boil0", "boil1", "boil2", "boil3"], 1)
