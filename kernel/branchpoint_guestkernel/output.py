@@ -123,6 +123,5 @@ def stop_echo(stream: Any, log_handlers: Sequence[Any]) -> None:
     console = os.dup(echo)
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), echo, inheritable=False)
-    for handler in log_handlers:
-        if handler.stream.fileno() == echo:
-            _replaced.append(handler.setStream(os.fdopen(console, "w")))
+    ours = [handler for handler in log_handlers if handler.stream.fileno() == echo]
+    _replaced.extend(handler.setStream(os.fdopen(console, "w")) for handler in ours)
