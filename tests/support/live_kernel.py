@@ -67,7 +67,7 @@ class LiveKernel:
     @property
     def processes(self) -> list[int]:
         """The QEMUs it has started that still are there."""
-        return [pid for pid in _processes() if _parent(pid) == self.pid and is_qemu(pid)]
+        return [pid for pid in children(self.pid) if is_qemu(pid)]
 
     @property
     def machines(self) -> list[int]:
@@ -222,6 +222,11 @@ def command_line(pid: int) -> bytes:
 
 def _processes() -> list[int]:
     return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+
+
+def children(parent: int) -> list[int]:
+    """The processes that a process has started and that still are there."""
+    return [pid for pid in _processes() if _parent(pid) == parent]
 
 
 def _parent(pid: int) -> int:
