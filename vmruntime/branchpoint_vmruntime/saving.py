@@ -9,8 +9,8 @@ from branchpoint_vmruntime.session import Witness
 from branchpoint_vmruntime.workshop import Workshop
 
 SAFETY_LABEL = "before-rollback"
-# A machine that is as good as dead would hold up the way back by all of a checkpoint's patience.
-SIGN_OF_LIFE_S = 10.0
+# A machine that is as good as dead would hold everything up by all the patience of a freeze.
+SIGN_OF_LIFE_S = 6.0
 
 
 class Saving:
@@ -24,8 +24,12 @@ class Saving:
     async def save(
         self, branch: OwnedBranch, label: str, kind: CheckpointKind, *, note: str = ""
     ) -> Checkpoint:
-        """Save a branch and make that its newest checkpoint; its machine runs on."""
+        """Save a branch and make that its newest checkpoint; its machine runs on.
+
+        GuestSilentError soon if the machine gives no sign of life.
+        """
         live = _usable(branch)
+        await branch.ping(timeout_s=SIGN_OF_LIFE_S)
         order = self._order(branch, label, kind, note)
         pending = await self._workshop.draft(live, order, resume=True)
         saved = await self._workshop.publish(pending, live, self._register.tree())

@@ -1,13 +1,11 @@
 """Taking a checkpoint of a process that has a guest's memory: exactly what it wrote, or no harm."""
 
 import asyncio
-from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.front_end import in_a_loop
-from tests.unit.runtime.studio import FACTS, PARENT, WRITTEN, studio
+from tests.unit.runtime.studio import FACTS, PARENT, WRITTEN, Studio, studio
 
 from branchpoint_vmruntime import capture as capture_module
 from branchpoint_vmruntime import checkpoint as checkpoint_module
@@ -198,12 +196,16 @@ async def test_a_full_disk_while_writing_leaves_nothing_and_the_next_one_has_all
         assert it.store.layer(saved.id).disks[0].samefile(first)
 
 
-async def called_off(work: Awaitable[Any], reached: asyncio.Event) -> None:
-    """Cancel it once that has been reached and is all it waits for, and wait until it has ended."""
-    task = asyncio.ensure_future(work)
-    await reached.wait()
+async def called_off(it: Studio, step: str) -> None:
+    """Cancel a capture while QEMU is at that step, which it carries out all the same."""
+    held = it.qemu.holds[step] = asyncio.Event()
+    task = asyncio.create_task(it.draft())
+    await it.qemu.reached[step].wait()
+    # What goes on beside that step is over by then.
     await asyncio.sleep(0.03)
     task.cancel()
+    await asyncio.sleep(0)
+    held.set()
     await asyncio.wait([task])
     assert task.cancelled()
 
@@ -214,9 +216,7 @@ async def test_a_checkpoint_called_off_at_any_step_leaves_the_machine_running(
     tmp_path: Path, step: str
 ) -> None:
     async with studio(tmp_path) as it:
-        it.qemu.holds[step] = asyncio.Event()
-        asyncio.get_running_loop().call_later(0.2, it.qemu.holds[step].set)
-        await called_off(it.draft(), it.qemu.reached[step])
+        await called_off(it, step)
         assert it.kept() == []
         await it.runs_on()
 
@@ -227,13 +227,7 @@ async def test_an_overlay_placed_while_it_was_called_off_is_known_to_be_there(
 ) -> None:
     async with studio(tmp_path) as it:
         first = it.machine.disks.overlay
-        held = it.qemu.holds["blockdev-snapshot"] = asyncio.Event()
-        calling_off = asyncio.create_task(
-            called_off(it.draft(), it.qemu.reached["blockdev-snapshot"])
-        )
-        await it.qemu.reached["blockdev-snapshot"].wait()
-        asyncio.get_running_loop().call_later(0.2, held.set)
-        await calling_off
+        await called_off(it, "blockdev-snapshot")
         [(_, placed)] = [c for c in it.qemu.commands if c[0] == "blockdev-snapshot"]
         assert it.machine.top_node == placed["overlay"]
         assert it.machine.disks.overlay.exists()
