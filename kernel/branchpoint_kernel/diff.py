@@ -72,7 +72,12 @@ class Differences:
             *cells_lines(undone),
         ]
         if redone:
-            lines.append(note(" ", f"{len(redone)} cells run on that line count again"))
+            counted = (
+                "1 cell run on that line counts"
+                if len(redone) == 1
+                else (f"{len(redone)} cells run on that line count")
+            )
+            lines.append(note(" ", f"{counted} again"))
         lines += [
             note("↻", f"In[{request.cell.count}] carries on", first_line(request.cell.source))
             for request in target.moment.open

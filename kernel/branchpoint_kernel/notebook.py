@@ -82,6 +82,7 @@ class Notebook:
         self._facts = facts
         self._tasks = tasks
         self._asker: Pump | None = None
+        self._forwarded_cell = EMPTY
         self._pumps = Pumps(session, tasks, self)
         self._history = History(session)
         self._auto = AutoCheckpoint(self._save_by_itself, self._warn, self.on_change)
@@ -150,6 +151,8 @@ class Notebook:
             hint=self._hint_for(request),
         )
         message = request.message
+        if conversation.occupies:
+            self._forwarded_cell = message.header
         if conversation.occupies and b"stop_on_error" in message.content:
             # What waits is dropped here; the kernel would drop what was sent since.
             message = with_content(message, {**message.read(), "stop_on_error": False})
@@ -232,7 +235,9 @@ class Notebook:
         """It belongs to the history of its branch."""
         self._history.note_cell(pump.branch.name, cell)
         if self._pumps.is_current(pump):
-            self._auto.after_cell(pump.branch.name, self._foreground() or EMPTY)
+            request = self._runner.request
+            header = self._forwarded_cell if request is None else request.message.header
+            self._auto.after_cell(pump.branch.name, header)
 
     def on_awake(self, pump: Pump) -> None:
         """Code in its machine may ask for things."""
