@@ -89,8 +89,15 @@ def run_callbacks() -> None:
     if _done.is_set() or _told is None:
         return
     arguments = (tuple(_callbacks), Identity(*_told[1]), _thread, _done)
-    _thread = threading.Thread(target=_call, args=arguments, name=_THREAD_NAME, daemon=True)
-    _thread.start()
+    thread = threading.Thread(target=_call, args=arguments, name=_THREAD_NAME, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        # Out of threads, which is the user's to see; the hook must live, and nobody wait for ever.
+        traceback.print_exc()
+        _done.set()
+    else:
+        _thread = thread
 
 
 def wait_for_callbacks() -> None:

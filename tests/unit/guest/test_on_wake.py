@@ -103,3 +103,16 @@ def test_those_of_the_next_waking_wait_for_those_before(calls: FakeCalls) -> Non
     finish.set()
     waking.wait_for_callbacks()
     assert seen == ["ridge", "forest"]
+
+
+def test_without_a_thread_to_be_had_nobody_waits_for_ever(
+    calls: FakeCalls, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    branchpoint.on_wake(lambda who: who.name)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    wake("ridge")
+    waking.wait_for_callbacks()
+    assert "can't start new thread" in capfd.readouterr().err
