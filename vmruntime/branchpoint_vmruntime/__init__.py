@@ -3,9 +3,12 @@
 No daemon.
 """
 
+from branchpoint_vmruntime.budget import Budgets as Budgets
 from branchpoint_vmruntime.errors import BranchpointError as BranchpointError
 from branchpoint_vmruntime.lineage import BranchState as BranchState
 from branchpoint_vmruntime.lineage import Checkpoint as Checkpoint
+from branchpoint_vmruntime.lineage import CheckpointKind as CheckpointKind
+from branchpoint_vmruntime.lineage import Moment as Moment
 from branchpoint_vmruntime.manifest import Manifest as Manifest
 from branchpoint_vmruntime.runtime import Runtime as Runtime
 from branchpoint_vmruntime.session import Branch as Branch
