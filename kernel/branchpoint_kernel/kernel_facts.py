@@ -35,6 +35,17 @@ class KernelFacts:
         """The guest's own reply, known from now on."""
         self._content = content
 
+    @property
+    def language(self) -> str:
+        """What its cells are written in, in small letters; Python until it is known.
+
+        >>> facts = KernelFacts()
+        >>> facts.learn({"language_info": {"name": "Bash"}})
+        >>> facts.language
+        'bash'
+        """
+        return str(self._content.get("language_info", {}).get("name", "python")).lower()
+
     def content(self) -> dict[str, Any]:
         """The content of a `kernel_info_reply`."""
         banner = f"{self._content['banner'].rstrip()}\n{self.machine}\n".lstrip()

@@ -38,7 +38,11 @@ NUDGE_AFTER_S = (0.05, 0.3)
 
 
 def is_local(request: Request) -> bool:
-    """Whether the host answers a shell request itself, in its turn."""
+    """Whether the host answers a shell request itself, in its turn.
+
+    Of a cell this is known only when its turn comes, and what language the kernel speaks: here it
+    is taken for Python, in which more can be ours than in any other.
+    """
     if request.subshell is not None:
         return False
     match request.type:
@@ -56,9 +60,9 @@ def is_local(request: Request) -> bool:
             return False
 
 
-def _is_our_cell(request: Request) -> bool:
+def _is_our_cell(request: Request, language: str = "python") -> bool:
     try:
-        return split(str(request.message.read()["code"])) is not None
+        return split(str(request.message.read()["code"]), language) is not None
     except BranchpointError:
         return True
 
@@ -95,7 +99,14 @@ class Notebook:
         self._calls = Calls(operations, handover, exploring, tasks)
         self._comms = Comms(publisher, stamp)
         self._runner = CellRunner(
-            publisher, self._pumps, operations, fanout, handover, self._comms, self._cell_failed
+            publisher,
+            self._pumps,
+            operations,
+            fanout,
+            handover,
+            self._comms,
+            facts,
+            self._cell_failed,
         )
         self._vigil = Vigil(self._pumps, queue, operations)
 
@@ -136,10 +147,15 @@ class Notebook:
     async def _serve(self, queued: Queued) -> None:
         if queued.doomed:
             self._publisher.answer(queued.request, {"status": "aborted"})
-        elif queued.local:
+        elif queued.local and not self._is_left_to_guest(queued.request):
             await self._answer(queued.request)
         else:
             await self.forward(queued.request)
+
+    def _is_left_to_guest(self, request: Request) -> bool:
+        if request.type != "execute_request":
+            return False
+        return not _is_our_cell(request, self._facts.language)
 
     async def forward(self, request: Request) -> None:
         """Send a request to the current branch's kernel."""

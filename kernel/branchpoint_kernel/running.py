@@ -17,6 +17,7 @@ from branchpoint_kernel.conversations import Part
 from branchpoint_kernel.fanout import Fanout
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.history import cell_of
+from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.messages import Request, with_content
 from branchpoint_kernel.operations import Operations, with_hint
@@ -57,6 +58,7 @@ class CellRunner:
         fanout: Fanout,
         handover: Handover,
         comms: Comms,
+        facts: KernelFacts,
         on_cell_error: Callable[[], None],
     ) -> None:
         self._publisher = publisher
@@ -66,6 +68,7 @@ class CellRunner:
         self._handover = handover
         self._running: _Cell | None = None
         self._comms = comms
+        self._facts = facts
         self._on_cell_error = on_cell_error
 
     @property
@@ -108,7 +111,7 @@ class CellRunner:
 
     async def _run(self, cell: _Cell) -> dict[str, Any]:
         try:
-            segments = split(cell.code) or []
+            segments = split(cell.code, self._facts.language) or []
         except BranchpointError:
             self._announce(cell, counts=False)
             raise
