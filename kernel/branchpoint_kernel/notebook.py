@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from branchpoint_kernel import assist
 from branchpoint_kernel.autocheckpoint import AutoCheckpoint
@@ -249,6 +250,10 @@ class Notebook:
 
     def on_cell(self, pump: Pump, cell: Cell) -> None:
         """It belongs to the history of its branch."""
+        asked = self._runner.cell if self._pumps.is_current(pump) else None
+        if asked is not None and asked.id == cell.id and cell.source in asked.source:
+            # The kernel was given a piece of a cell with magics in it; what counts is the cell.
+            cell = replace(cell, source=asked.source)
         self._history.note_cell(pump.branch.name, cell)
         if self._pumps.is_current(pump):
             request = self._runner.request

@@ -57,8 +57,7 @@ def _was_between_cells(point: Checkpoint, since: Sequence[Cell], before: Checkpo
     asked = point.moment.cell
     if point.kind is CheckpointKind.AUTO or asked is None or not since:
         return True
-    # What counts of a cell with magics in it is its last piece of code.
-    if asked.id != since[0].id or since[0].source not in asked.source:
+    if (asked.id, asked.source) != (since[0].id, since[0].source):
         return True
     # A magic of this cell, which ran to its end later. Only what stands first in it is before it.
     is_second = before is not None and before.moment.cell == asked
