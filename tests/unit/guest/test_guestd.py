@@ -290,13 +290,14 @@ async def test_calls_are_counted_on_in_every_incarnation(tmp_path: Path) -> None
 @in_a_loop
 async def test_the_result_of_a_command_of_another_incarnation_is_nobodys(tmp_path: Path) -> None:
     async with guestd(tmp_path) as it:
-        code = "until [ -e go ]; do sleep 0.01; done; echo old"
+        code = "echo $$ > pid; until [ -e go ]; do sleep 0.01; done; echo old"
         old = asyncio.create_task(it.run("sh", "-c", code, cwd=str(tmp_path)))
-        await asyncio.sleep(0)
+        await it.run("sh", "-c", "until [ -s pid ]; do sleep 0.01; done", cwd=str(tmp_path))
         await wake(it, 7, "{}")
-        it.link.generation = 7
         await it.run("touch", "go", cwd=str(tmp_path))
-        await it.run("sh", "-c", "while pgrep -fx 'sh -c until.*' >/dev/null; do sleep 0.01; done")
+        # Until it has been reaped, which is when its result would be sent.
+        reaped = "while kill -0 $(cat pid) 2>/dev/null; do sleep 0.01; done"
+        await it.run("sh", "-c", reaped, cwd=str(tmp_path))
         assert await it.is_alive()
         assert not old.done()
         old.cancel()
