@@ -1,6 +1,6 @@
 """What becomes of a kernel's answers to one request: shown, collected, or swallowed."""
 
-from asyncio import Future, get_running_loop
+from asyncio import Event, Future, get_running_loop
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -181,6 +181,31 @@ class Silent:
             self.reply.set_exception(error)
             # Most nudges are never waited for; without this asyncio logs each as unretrieved.
             self.reply.exception()
+
+
+class Marker:
+    """A request of our own whose end says that all the kernel said before it has come."""
+
+    holds_queue = False
+    executes = False
+    occupies = False
+
+    def __init__(self) -> None:
+        self.passed = Event()
+
+    @property
+    def over(self) -> bool:
+        """Whether the kernel has come to it."""
+        return self.passed.is_set()
+
+    def take(self, message: Message) -> None:
+        """Wait for idle: it comes the way outputs do."""
+        if message.type == "status" and message.read().get("execution_state") == "idle":
+            self.passed.set()
+
+    def fail(self, error: BranchpointError) -> None:
+        """Nothing more will come."""
+        self.passed.set()
 
 
 class Deaf:

@@ -5,11 +5,14 @@ import logging
 import os
 import time
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from branchpoint_kernel.columns import output_text
+from branchpoint_kernel.conversations import Marker
 from branchpoint_kernel.handover import Handover
+from branchpoint_kernel.messages import Channel, Stamp
 from branchpoint_kernel.pumps import Pump, Pumps
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint
@@ -20,6 +23,7 @@ log = logging.getLogger(__name__)
 # Room comes with memory that others give back, which nothing tells us of.
 LOOK_FOR_ROOM_S = 0.5
 MAX_OPTIONS = 4096
+CATCH_UP_S = 2.0
 
 
 class _Run:
@@ -33,10 +37,11 @@ class _Run:
 class Exploring:
     """Carries out explorations; whatever happens, their forks end with them."""
 
-    def __init__(self, session: Session, pumps: Pumps, handover: Handover) -> None:
+    def __init__(self, session: Session, pumps: Pumps, handover: Handover, stamp: Stamp) -> None:
         self._session = session
         self._pumps = pumps
         self._handover = handover
+        self._stamp = stamp
         self._numbers = count(1)
         self._next_to_fork = asyncio.Lock()
         self._runs: dict[str, _Run] = {}
@@ -138,8 +143,9 @@ class Exploring:
         finally:
             gone.cancel()
             del self._runs[pump.channel.incarnation]
-        output = "" if collected is None else output_text(collected[0])
         run_ms = round((time.monotonic() - started_s) * 1000, 1)
+        await self._catch_up(pump)
+        output = "" if collected is None else output_text(collected[0])
         if run.payload.done():
             return _result(branch.name, branch, run.payload.result(), output=output, run_ms=run_ms)
         if pump.ended is not None:
@@ -148,6 +154,18 @@ class Exploring:
             reason = "" if collected is None else collected[0].failure
             failure = f"its cell ended without a result{reason and ': '}{reason}"
         return _result(branch.name, branch, failure=failure, output=output, run_ms=run_ms)
+
+    async def _catch_up(self, pump: Pump) -> None:
+        """Wait for what was printed: it may come after the result, which takes another way.
+
+        The kernel says what it has to say in order, so an answer on iopub comes behind it.
+        """
+        marker = Marker()
+        message = replace(self._stamp.request("kernel_info_request", {}), channel=Channel.CONTROL)
+        with suppress(TimeoutError, BranchpointError):
+            async with asyncio.timeout(CATCH_UP_S):
+                await pump.ask(message, marker)
+                await marker.passed.wait()
 
     async def _end(self, name: str) -> None:
         """Give a fork up, if it came to be."""

@@ -96,7 +96,7 @@ class Notebook:
         self._operations = operations
         fanout = Fanout(session, self._pumps, publisher, stamp)
         handover = Handover(self._pumps, publisher, tasks, self.on_stray, self._foreground)
-        exploring = Exploring(session, self._pumps, handover)
+        exploring = Exploring(session, self._pumps, handover, stamp)
         self._calls = Calls(operations, handover, exploring, tasks)
         self._comms = Comms(publisher, stamp)
         self._runner = CellRunner(
@@ -119,7 +119,7 @@ class Notebook:
     @property
     def cell_may_run(self) -> bool:
         """Whether the current kernel is not in the middle of a cell, nor is saved after one."""
-        return not self._auto.pending and self._is_idle()
+        return not self._auto.pending and not self._operations.under_way and self._is_idle()
 
     async def start(self) -> None:
         """Take on the live kernels and learn what the current one is."""

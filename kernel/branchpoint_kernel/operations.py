@@ -64,6 +64,7 @@ class Operations:
                 raise with_hint(error) from error
             finally:
                 self._pumps.adopt()
+                self._pumps.look_again()
 
     async def save_by_itself(self, branch: str) -> None:
         """Take an automatic checkpoint, in its turn."""

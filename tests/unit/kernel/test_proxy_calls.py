@@ -1,0 +1,172 @@
+"""Calls out of running code, through the whole proxy: what is done, answered and refused."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.support.carrying import start
+from tests.support.fake_session import FakeSession
+from tests.support.front_end import Notebook, in_a_loop, open_notebook
+
+
+def magic(name: str, line: str = "", body: str = "") -> dict[str, Any]:
+    return {"do": "magic", "name": name, "line": line, "body": body, "by": "function"}
+
+
+async def ask(notebook: Notebook, request: dict[str, Any], branch: str = "main") -> dict[str, Any]:
+    calls = notebook.session.branch(branch).calls
+    answer: Mapping[str, Any] = await calls.answered(calls.ask(request))
+    return dict(answer)
+
+
+@in_a_loop
+async def test_a_checkpoint_answers_with_its_label_and_what_to_display() -> None:
+    async with open_notebook() as notebook:
+        answer = await ask(notebook, magic("checkpoint", "a --note 'x y'"))
+        point = notebook.session.checkpoints()[-1]
+        assert (point.label, point.note) == ("a", "x y")
+        assert answer["status"] == "ok"
+        assert answer["value"] == {"label": "a", "id": point.id}
+        assert answer["data"]["text/plain"].startswith("● a")
+
+
+@in_a_loop
+async def test_a_checkpoint_remembers_the_cell_in_whose_middle_it_was_taken() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("x = 1")
+        running = await start(notebook)
+        await ask(notebook, magic("checkpoint", "inside"))
+        moment = notebook.session.checkpoints()[-1].moment
+        (request,) = [each for each in moment.open if each.cell.source]
+        assert request.id == running.id
+        assert request.cell.source == running.code
+        assert request.cell.count == 2
+        assert moment.cell == request.cell
+        assert moment.count == 1
+        running.end()
+        await notebook.answer(running.id)
+
+
+@in_a_loop
+async def test_a_checkpoint_between_cells_has_no_open_cell() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("x = 1")
+        await notebook.run("%checkpoint a")
+        assert notebook.session.checkpoints()[-1].moment.open == ()
+
+
+@in_a_loop
+async def test_a_checkpoint_during_input_remembers_the_question() -> None:
+    async with open_notebook() as notebook:
+        notebook.session.keeps_variables = False
+        sent = notebook.send("input('name? ')", allow_stdin=True)
+        await notebook.client.get_stdin_msg(timeout=20)
+        await ask(notebook, magic("checkpoint", "asking"))
+        (request,) = notebook.session.checkpoints()[-1].moment.open
+        assert '"name? "' in request.question
+        notebook.client.input("Ada")
+        await notebook.answer(sent)
+        await ask(notebook, magic("checkpoint", "answered"))
+        assert notebook.session.checkpoints()[-1].moment.open == ()
+
+
+@in_a_loop
+async def test_a_call_works_on_the_branch_it_comes_from() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names other")
+        await ask(notebook, magic("checkpoint", "there"), branch="other")
+        assert notebook.session.checkpoints()[-1].branch == "other"
+        await ask(notebook, magic("fork", "1 --names child"), branch="other")
+        assert notebook.session.branch("child").record.parent == "other"
+
+
+@in_a_loop
+async def test_a_fork_answers_with_the_index_of_the_one_that_asked() -> None:
+    async with open_notebook() as notebook:
+        answer = await ask(notebook, magic("fork", "2 --names a,b"))
+        assert answer["value"] == {"index": 0, "names": ["a", "b"]}
+
+
+@in_a_loop
+async def test_what_cannot_be_done_is_answered_in_words() -> None:
+    async with open_notebook() as notebook:
+        answer = await ask(notebook, magic("rollback", "nowhere"))
+        assert answer["status"] == "error"
+        assert "there is no checkpoint 'nowhere'" in answer["evalue"]
+        assert "%checkpoints" in answer["hint"]
+
+
+@in_a_loop
+async def test_what_cannot_be_understood_is_answered_in_words() -> None:
+    async with open_notebook() as notebook:
+        for request in ({"do": "dance"}, {}, magic("dance"), magic("fork", "many")):
+            assert (await ask(notebook, request))["status"] == "error"
+
+
+@in_a_loop
+async def test_help_is_answered_as_data() -> None:
+    async with open_notebook() as notebook:
+        answer = await ask(notebook, magic("checkpoint", "--help"))
+        assert "%checkpoint [LABEL]" in answer["data"]["text/plain"]
+
+
+@in_a_loop
+async def test_running_a_cell_in_branches_from_running_code_is_refused() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names other")
+        answer = await ask(notebook, magic("branch", "other", "1 + 1"))
+        assert "cell of its own" in answer["hint"]
+
+
+@in_a_loop
+async def test_an_exploration_of_nothing_is_refused() -> None:
+    async with open_notebook() as notebook:
+        for count in (0, -1, "many", None):
+            answer = await ask(notebook, {"do": "explore", "count": count, "at_once": None})
+            assert answer["status"] == "error"
+
+
+@in_a_loop
+async def test_results_come_back_in_the_order_of_the_options_and_the_forks_are_dropped() -> None:
+    async with open_notebook() as notebook:
+        session = notebook.session
+        calls = session.current.calls
+        number = calls.ask({"do": "explore", "count": 3, "at_once": 1})
+        for index in (1, 2, 3):
+            name = f"explore-1-{index}"
+            await until(notebook, lambda name=name: name in names(session, "live"))
+            assert session.branch(name).record.index == index
+            inside = session.branch(name).calls
+            assert (await ask_in(inside, f"p{index}"))["status"] == "ok"
+        answer = await calls.answered(number)
+        results = answer["value"]["results"]
+        assert [each["payload"] for each in results] == ["p1", "p2", "p3"]
+        assert [each["failure"] for each in results] == ["", "", ""]
+        assert names(session, "live") == ["main"]
+
+
+def names(session: FakeSession, state: str) -> list[str]:
+    return [branch.name for branch in session.branches() if branch.state == state]
+
+
+async def until(notebook: Notebook, condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await notebook.listen(0.05)
+
+
+async def ask_in(calls: Any, payload: str) -> dict[str, Any]:
+    return await calls.answered(calls.ask({"do": "result", "payload": payload}))
+
+
+@in_a_loop
+async def test_a_caller_that_is_gone_ends_its_exploration() -> None:
+    async with open_notebook() as notebook:
+        session = notebook.session
+        calls = session.current.calls
+        number = calls.ask({"do": "explore", "count": 2, "at_once": 1})
+        await until(notebook, lambda: "explore-1-1" in names(session, "live"))
+        calls.note_gone(number)
+        await until(notebook, lambda: "explore-1-1" in names(session, "dropped"))
+        assert names(session, "live") == ["main"]
+        assert (await notebook.run("1")).status == "ok"
