@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from branchpoint_kernel.diff_rendering import first_line
-from branchpoint_kernel.rendering import Line, checkpoint_lines, duration, note, rollback_lines
+from branchpoint_kernel.rendering import Line, checkpoint_lines, note, rollback_lines
 from branchpoint_vmruntime.lineage import Cell, Checkpoint
 from branchpoint_vmruntime.session import RollbackReport
 
@@ -13,7 +13,7 @@ def undo_lines(
 ) -> list[Line]:
     """What `%undo` shows; `dropped` is how many queued cells it cost."""
     undone = "1 cell undone" if len(cells) == 1 else f"{len(cells)} cells undone"
-    lines = [note("●", f"{undone} in {duration(report.total_ms)}")]
+    lines = [note("●", undone)]
     lines += [Line("↩", f"In[{cell.count}]", (first_line(cell.source),)) for cell in cells]
     if len(cells) > asked:
         lines.append(note("⚠", f"more than the {asked} asked for", "no checkpoint is nearer"))
