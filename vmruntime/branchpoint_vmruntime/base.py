@@ -7,7 +7,7 @@ from pathlib import Path
 
 from branchpoint_vmruntime.checkpoint import new_checkpoint_id, storage_error
 from branchpoint_vmruntime.errors import MachineStartError
-from branchpoint_vmruntime.foundation import Foundation
+from branchpoint_vmruntime.foundation import KERNEL_ARGV, Foundation
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import BranchName, Checkpoint, CheckpointCost, CheckpointKind
 from branchpoint_vmruntime.machine import Machine, launch
@@ -104,7 +104,9 @@ async def _boot_and_save(
             await machine.wait_booted(timeout_s=BOOT_TIMEOUT_S)
             booted = time.monotonic()
             await machine.start_kernel(foundation.kernel_argv, {}, timeout_s=KERNEL_TIMEOUT_S)
-            nonce = await _warm_up(machine)
+            # With our hook it is ipykernel; of another's language we know nothing.
+            code = _WARM_UP if KERNEL_ARGV[-1] in foundation.kernel_argv else ""
+            nonce = await _warm_up(machine, code)
         except Exception as error:
             raise MachineStartError(
                 f"the first boot did not succeed: {error}\n{console_tail(work / 'console.log')}"
@@ -119,10 +121,10 @@ async def _boot_and_save(
     return phases, nonce
 
 
-async def _warm_up(machine: Machine) -> str:
-    """Do once what every session will do; the kernel's nonce."""
-    result = await machine.run(_WARM_UP, timeout_s=KERNEL_TIMEOUT_S)
-    if result.status != "ok":
+async def _warm_up(machine: Machine, code: str) -> str:
+    """Do once what every session will do; the kernel's nonce, if it is one that has it."""
+    result = await machine.run(code, timeout_s=KERNEL_TIMEOUT_S)
+    if code and result.status != "ok":
         raise MachineStartError(
             f"the kernel answered its first cell with {result.error_name}: {result}"
         )
