@@ -52,6 +52,7 @@ class FrontEnd:
     """The bound sockets. Sending never waits: what a client does not take is queued for it."""
 
     def __init__(self, context: zmq.asyncio.Context, connection: Connection) -> None:
+        self.ports = {f"{name}_port": port for name, port in connection.ports.items()}
         self._sockets = {
             Channel.SHELL: context.socket(zmq.ROUTER),
             Channel.CONTROL: context.socket(zmq.ROUTER),
