@@ -295,3 +295,5 @@ DIALOGUES: dict[str, Play] = {
     "other requests behind an error": others_queued_behind_an_error,
 }
 SNIPPETS: dict[str, Play] = {**PLAIN, **DIALOGUES, **STOPPING, **DEBUGGING}
+# What goes on beside each other has an order within itself only.
+CONCURRENT = frozenset(STOPPING) | frozenset(DEBUGGING)

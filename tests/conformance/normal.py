@@ -24,6 +24,8 @@ _UNSTEADY = (
     (re.compile(r"\b\d+(?:\.\d+)? (?:ns|[µμu]s|ms|s)\b"), "TIME"),
     (re.compile(r"ipykernel_\d+"), "ipykernel_PID"),
     (re.compile(r"^Tip: .*$", re.MULTILINE), "Tip: one of many"),
+    # A terminal's echo, which comes in time or not.
+    (re.compile(r"\^C\r\n"), ""),
 )
 # Ours says after 5 s that an interrupt has had no effect yet, which depends on how busy a host is.
 _IMPATIENT = "The interrupt has had no effect in"
@@ -89,6 +91,9 @@ def _stream(message: Heard) -> tuple[str, str, str]:
 
 
 def _steady(message: Heard, steady: Callable[[str], str]) -> Heard:
+    if "engine" in message.metadata:
+        # Ours replies to some cells itself, under an id of its own.
+        message = replace(message, metadata={**message.metadata, "engine": "ENGINE"})
     content = _without(message.content, _UNSTEADY_FIELDS.get(message.type, frozenset()))
     if message.type in _FIGURES:
         content = _kinds(content)

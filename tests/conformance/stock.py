@@ -1,6 +1,6 @@
 """`python3 -m tests.conformance.stock FILE`: every snippet on stock ipykernel, written to a file.
 
-Run in a guest, with the image's own Python and packages.
+Run in a guest, with the image's own Python and packages, and a kernelspec `stock`.
 """
 
 import sys
@@ -16,7 +16,7 @@ from tests.conformance.recorder import PATIENCE_S, FrontEnd, play, write
 @contextmanager
 def stock_kernel() -> Generator[FrontEnd]:
     """A front end of a stock ipykernel on the Python that runs this."""
-    manager = KernelManager(kernel_name="python3")
+    manager = KernelManager(kernel_name="stock")
     manager.start_kernel()
     client = manager.client()
     client.start_channels()

@@ -140,5 +140,3 @@ STOPPING: dict[str, Play] = {
     "an error in a subshell": subshell_error,
     "a subshell nobody knows": subshell_unknown,
 }
-# What goes on beside each other has an order within itself only.
-CONCURRENT = frozenset(STOPPING)

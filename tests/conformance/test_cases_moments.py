@@ -117,3 +117,20 @@ def test_a_subshell_is_in_a_fork_too_and_gone_where_it_was_not_yet_made(
     assert front_end.reply(lost)["status"] == "error"
     assert front_end.ask("control", "list_subshell_request")["subshell_id"] == []
     shared_kernel.run("%switch main")
+
+
+def test_what_a_thread_prints_after_a_rollback_is_under_the_cell_that_started_it(
+    shared_kernel: LiveKernel,
+) -> None:
+    front_end = FrontEnd(shared_kernel.client)
+    starting = front_end.run(
+        "import threading, time\nstop = threading.Event()\n"
+        "def say():\n    while not stop.wait(0.1): print('said', flush=True)\n"
+        "threading.Thread(target=say).start()"
+    )
+    front_end.run("%checkpoint saying")
+    shared_kernel.run("stop.set()")
+    front_end.run("%rollback saying")
+    told = len(front_end.of(starting, "stream"))
+    front_end.wait(lambda: len(front_end.of(starting, "stream")) > told)
+    front_end.run("stop.set()")

@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.conformance.dialogues import SNIPPETS
+from tests.conformance.dialogues import CONCURRENT, SNIPPETS
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.normal import Channels, normalise
 from tests.conformance.recorder import FrontEnd, Heard, play, read
-from tests.conformance.stopping import CONCURRENT
 from tests.support.live_kernel import LiveKernel, live_kernel
 
+from branchpoint_vmruntime.foundation import KERNEL_ARGV
 from branchpoint_vmruntime.home import Home
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(1800)]
@@ -35,10 +35,17 @@ for path, text in {sources}.items():
     root.joinpath(path).write_text(text)
 environment = {{key: value for key, value in os.environ.items() if key in {kept}}}
 environment |= {{"PYTHONPATH": str(root), "IPYTHONDIR": str(root / "ipython")}}
+environment |= {{"JUPYTER_PATH": str(root)}}
 subprocess.run([sys.executable, "-m", "tests.conformance.stock", str(root / "found.json")],
                env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 print(base64.b64encode(zlib.compress((root / "found.json").read_bytes())).decode())
 """
+# Started as ours is, but for the hook.
+SPEC = {
+    "argv": [part for part in KERNEL_ARGV if not part.startswith("--ext")],
+    "display_name": "stock",
+    "language": "python",
+}
 # What guestd gives the kernel: stock gets no more.
 ENVIRONMENT = ("HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "PATH")
 
@@ -51,6 +58,7 @@ def record_stock(cwd: Path) -> Recording:
         f"tests/conformance/{path.name}": path.read_text()
         for path in Path(__file__).parent.glob("[!t]*.py")
     }
+    sources["kernels/stock/kernel.json"] = json.dumps(SPEC)
     code = RUN_STOCK.format(sources=json.dumps(sources), kept=ENVIRONMENT)
     with live_kernel("conformance-stock", cwd=cwd) as kernel:
         cell = kernel.finish(kernel.start(code), patience_s=RECORDING_S)
