@@ -280,9 +280,10 @@ async def test_who_waits_when_the_machine_wakes_is_told_so(tmp_path: Path) -> No
 async def test_calls_are_counted_on_in_every_incarnation(tmp_path: Path) -> None:
     async with guestd(tmp_path) as it:
         _, before = await it.call(CALL)
+        assert (await it.events.get())["id"] == 1
         await wake(it, 7, "{}")
         _, after = await it.call(CALL)
-        assert [(await it.events.get())["id"] for _ in range(2)] == [1, 2]
+        assert (await it.events.get())["id"] == 2
         before.close()
         after.close()
 
