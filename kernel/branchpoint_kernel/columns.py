@@ -80,6 +80,12 @@ def output_text(column: Column) -> str:
     return "\n".join(text for output in column.outputs if (text := _output_text(output)))
 
 
+def printed_text(column: Column) -> str:
+    """The same without what went wrong."""
+    shown = [output for output in column.outputs if output["kind"] != "error"]
+    return "\n".join(text for output in shown if (text := _output_text(output)))
+
+
 def plain(text: str) -> str:
     r"""Without colours, and with carriage returns carried out.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from branchpoint_kernel.columns import output_text
+from branchpoint_kernel.columns import printed_text
 from branchpoint_kernel.conversations import Marker
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.messages import Channel, Stamp
@@ -145,7 +145,7 @@ class Exploring:
             del self._runs[pump.channel.incarnation]
         run_ms = round((time.monotonic() - started_s) * 1000, 1)
         await self._catch_up(pump)
-        output = "" if collected is None else output_text(collected[0])
+        output = "" if collected is None else printed_text(collected[0])
         if run.payload.done():
             return _result(branch.name, branch, run.payload.result(), output=output, run_ms=run_ms)
         if pump.ended is not None:

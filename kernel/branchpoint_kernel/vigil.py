@@ -72,6 +72,7 @@ class Vigil:
     def _report(self, pump: Pump, error: BranchpointError) -> None:
         """Give up what one of our magics waits for; otherwise say it once and let it run on."""
         if self._queue.holds_ours:
+            error.hint = f"type %rollback {self._pumps.last_checkpoint(pump)} to go back there"
             pump.give_up(error, lambda conversation: conversation.holds_queue, Deaf())
             self._queue.doom(ours=False)
             return

@@ -13,6 +13,7 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from branchpoint_vmruntime.errors import MachineError
 from branchpoint_vmruntime.memory.dirty import dirty_runs
 
 KERNEL = "branchpoint"
@@ -99,9 +100,9 @@ class LiveKernel:
         """What an expression prints in several branches."""
         return self.in_branches(f"print({code})", names)
 
-    def start(self, code: str) -> str:
+    def start(self, code: str, *, allow_stdin: bool = False) -> str:
         """Send a cell without waiting."""
-        message_id = self.client.execute(code, allow_stdin=False)
+        message_id = self.client.execute(code, allow_stdin=allow_stdin)
         self._cells[message_id] = Cell(status="")
         return message_id
 
@@ -243,7 +244,11 @@ def is_qemu(pid: int) -> bool:
 
 def _has_run(pid: int) -> bool:
     image = _MEMORY_IMAGE.search(command_line(pid))
-    return image is not None and bool(dirty_runs(pid, Path(image[1].decode())))
+    try:
+        return image is not None and bool(dirty_runs(pid, Path(image[1].decode())))
+    except MachineError:
+        # It is only just starting, or has ended.
+        return False
 
 
 def wait_until(condition: Callable[[], Any], *, timeout_s: float = 30.0) -> bool:
