@@ -355,9 +355,17 @@ class Pumps:
         pump, task = self._running.pop(incarnation)
         task.cancel()
         if pump.ended is None:
-            pump.end(
-                MachineEndedError(
-                    f"branch {pump.branch.name!r} went on from another moment; "
-                    "what was under way in it was left behind"
-                )
+            pump.end(MachineEndedError(_why_left(pump.branch)))
+
+
+def _why_left(branch: Branch) -> str:
+    match branch.state:
+        case BranchState.DROPPED:
+            return f"branch {branch.name!r} was given up, and what was under way in it"
+        case BranchState.PARKED:
+            return f"branch {branch.name!r} was saved with what is under way in it, and parked"
+        case _:
+            return (
+                f"branch {branch.name!r} went on from another moment; "
+                "what was under way in it was left behind"
             )

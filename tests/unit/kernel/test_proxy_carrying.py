@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.carrying import CarryingKernel, Running, start
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
-from tests.unit.kernel.test_proxy_calls import ask, magic
+from tests.unit.kernel.test_proxy_calls import ask, magic, names, until
 
 
 async def saved_inside(notebook: Notebook) -> str:
@@ -18,9 +18,7 @@ async def saved_inside(notebook: Notebook) -> str:
 
 
 async def woken(notebook: Notebook) -> None:
-    async with asyncio.timeout(20):
-        while notebook.session.current.reason != "rollback":
-            await notebook.listen(0.02)
+    await until(notebook, lambda: notebook.session.current.reason == "rollback")
 
 
 async def roll_back(notebook: Notebook, **options: Any) -> tuple[str, CarryingKernel]:
@@ -171,6 +169,69 @@ async def test_a_rollback_from_inside_that_is_refused_leaves_the_cell_running() 
         running.end()
         answer = await notebook.answer(running.id)
         assert answer.status == "ok"
+
+
+@in_a_loop
+async def test_code_that_keeps_another_branch_ends_and_is_carried_on_by_a_switch_back() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names other")
+        running = await start(notebook)
+        notebook.session.current.calls.ask(magic("keep", "other"))
+        left = await notebook.answer(running.id)
+        assert left.status == "ok"
+        assert "continues as other" in left.text
+        back = notebook.send("%switch main")
+        await until(notebook, lambda: notebook.session.current.name == "main")
+        kernel = CarryingKernel(notebook.session.current, running.id)
+        kernel.write("carried on\n")
+        kernel.end()
+        answer = await notebook.answer(back)
+        assert answer.status == "ok"
+        assert answer.text.endswith("carried on\n")
+
+
+@in_a_loop
+async def test_an_execution_that_is_carried_on_can_be_carried_on_once_more() -> None:
+    async with open_notebook() as notebook:
+        first, kernel = await roll_back(notebook)
+        await ask(notebook, magic("checkpoint", "deeper"))
+        kernel.end()
+        await notebook.answer(first)
+        (request,) = notebook.session.checkpoints()[-1].moment.open
+        main = notebook.session.current
+        left = main.channel
+        sent = notebook.send("%rollback deeper --no-safety")
+        await until(notebook, lambda: main.channel not in (None, left))
+        again = CarryingKernel(notebook.session.current, request.id)
+        again.write("once more\n")
+        again.end()
+        assert (await notebook.answer(sent)).text.endswith("once more\n")
+
+
+@in_a_loop
+async def test_forks_from_a_checkpoint_inside_a_cell_are_shown_in_the_cell_that_forks() -> None:
+    async with open_notebook() as notebook:
+        old = await saved_inside(notebook)
+        sent = notebook.send("%fork 1 --from inside --names left")
+        await until(notebook, lambda: "left" in names(notebook.session, "live"))
+        left = CarryingKernel(notebook.session.branch("left"), old)
+        left.write("from the left\n")
+        left.end()
+        await wait_shown(notebook, sent, "from the left")
+        assert (await notebook.answer(sent)).status == "ok"
+
+
+@in_a_loop
+async def test_without_any_cell_that_asked_outputs_stay_under_the_old_parent() -> None:
+    async with open_notebook() as notebook:
+        old = await saved_inside(notebook)
+        notebook.session.current.calls.ask(magic("rollback", "inside"))
+        await woken(notebook)
+        kernel = CarryingKernel(notebook.session.current, old)
+        kernel.write("nobody asked\n")
+        await notebook.wait_output(old, "nobody asked")
+        kernel.end()
+        assert (await notebook.run("1")).status == "ok"
 
 
 @in_a_loop
