@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.markdown import Markdown
 
+from branchpoint_cli.bench.explore import explorations
 from branchpoint_cli.bench.figures import Figure, as_json, as_markdown
 from branchpoint_cli.bench.machines import Bench, forks, pauses, rollbacks, sizes
 from branchpoint_cli.bench.proxy import round_trips
@@ -41,6 +42,7 @@ async def _measure(output: Path, runs: int, console: Console) -> tuple[list[Figu
             ("rollbacks", rollbacks(bench, start)),
             ("stock QEMU", stock(bench, start)),
             ("the proxy", round_trips(bench)),
+            ("explore", explorations(bench)),
             ("pauses", pauses(bench)),
             ("sizes", sizes(bench, start)),
         ]
