@@ -23,6 +23,8 @@ _UNSTEADY = (
     (re.compile(r"0x[0-9a-f]{6,}"), "ADDRESS"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:ns|[µμu]s|ms|s)\b"), "TIME"),
     (re.compile(r"ipykernel_\d+"), "ipykernel_PID"),
+    (re.compile(r"\bTask-\d+"), "Task-N"),
+    (re.compile(r"\b1\d{14}\b"), "THREAD"),
     (re.compile(r"^Tip: .*$", re.MULTILINE), "Tip: one of many"),
     # A terminal's echo, which comes in time or not.
     (re.compile(r"\^C\r\n"), ""),

@@ -28,7 +28,9 @@ database = sqlite3.connect('unharmed.db', isolation_level=None)
 database.execute('create table if not exists n (v)')
 database.execute('begin'); database.execute('insert into n values (1)')
 near, far = socket.socketpair()
-server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Quiet)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 url = f'http://127.0.0.1:{server.server_port}/'
 kept = socket.create_connection(server.server_address)

@@ -87,7 +87,7 @@ def test_what_a_thread_prints_after_a_rollback_with_widgets_is_under_the_rollbac
 ) -> None:
     front_end = FrontEnd(shared_kernel.client)
     starting = front_end.run(
-        "shown = ipywidgets.Label('l')\nimport threading, time\nstop = threading.Event()\n"
+        "import ipywidgets, threading\nshown = ipywidgets.Label('l')\nstop = threading.Event()\n"
         "def say():\n    while not stop.wait(0.1): print('said', flush=True)\n"
         "threading.Thread(target=say).start()"
     )
