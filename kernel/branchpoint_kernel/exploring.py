@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from branchpoint_kernel.columns import printed_text
 from branchpoint_kernel.conversations import Marker
 from branchpoint_kernel.handover import Handover
-from branchpoint_kernel.messages import Channel, Stamp
+from branchpoint_kernel.messages import EMPTY, Channel, Stamp, made
 from branchpoint_kernel.pumps import Pump, Pumps
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint
@@ -24,14 +25,42 @@ log = logging.getLogger(__name__)
 LOOK_FOR_ROOM_S = 0.5
 MAX_OPTIONS = 4096
 CATCH_UP_S = 2.0
+PROGRESS_EVERY_S = 1.0
 
 
-class _Run:
-    """One option in its fork: what is known of it when it has ended."""
+class _Progress:
+    """One line in the cell that explores, once it takes a while."""
 
-    def __init__(self, pump: Pump) -> None:
-        self.pump = pump
-        self.payload: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    def __init__(self, pump: Pump, options: int) -> None:
+        self.done = 0
+        self._pump = pump
+        self._options = options
+        self._display_id = uuid4().hex
+        self._shown = -1
+
+    async def keep_up(self) -> None:
+        """Show how far it has come, for ever."""
+        while True:
+            await asyncio.sleep(PROGRESS_EVERY_S)
+            self.show()
+
+    def show(self) -> None:
+        """Show it now, if there is news."""
+        asker = self._pump.asker()
+        if asker is None or self._shown == self.done:
+            return
+        kind = "display_data" if self._shown < 0 else "update_display_data"
+        self._shown = self.done
+        data = {"text/plain": f"explored {self.done} of {self._options} options"}
+        transient = {"display_id": self._display_id}
+        content = {"data": data, "metadata": {}, "transient": transient}
+        message = made(Channel.IOPUB, kind, content, parent=asker.header or EMPTY)
+        asker.conversation.take(message)
+
+    def finish(self) -> None:
+        """The last word, if there was a first."""
+        if self._shown >= 0:
+            self.show()
 
 
 class Exploring:
@@ -44,15 +73,15 @@ class Exploring:
         self._stamp = stamp
         self._numbers = count(1)
         self._next_to_fork = asyncio.Lock()
-        self._runs: dict[str, _Run] = {}
+        self._payloads: dict[str, asyncio.Future[str]] = {}
 
     def take_result(self, pump: Pump, payload: str) -> None:
         """What came of the option in that fork."""
-        run = self._runs.get(pump.channel.incarnation)
-        if run is None:
+        expected = self._payloads.get(pump.branch.name)
+        if expected is None:
             raise UsageError("nobody explores this branch")
-        if not run.payload.done():
-            run.payload.set_result(payload)
+        if not expected.done():
+            expected.set_result(payload)
 
     async def explore(self, pump: Pump, call: GuestCall) -> dict[str, Any] | None:
         """The answer to the call; None if its caller is gone."""
@@ -79,30 +108,40 @@ class Exploring:
     async def _run_all(self, pump: Pump, options: int, at_once: int) -> list[dict[str, Any]]:
         origin = await self._session.fork_point(branch=pump.branch.name)
         series = self._new_series()
-        seats = asyncio.Semaphore(min(at_once, options, os.cpu_count() or 1))
+        seats = asyncio.Semaphore(min(at_once, options, len(os.sched_getaffinity(0))))
+        progress = _Progress(pump, options)
 
         async def run(index: int) -> dict[str, Any]:
             async with seats:
-                return await self._run_one(pump, origin, f"explore-{series}-{index}", index)
+                result = await self._run_one(pump, origin, f"explore-{series}-{index}", index)
+            progress.done += 1
+            return result
 
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(run(index)) for index in range(1, options + 1)]
+        showing = asyncio.create_task(progress.keep_up())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(run(index)) for index in range(1, options + 1)]
+        finally:
+            showing.cancel()
+            progress.finish()
         return [task.result() for task in running]
 
     async def _run_one(
         self, parent: Pump, origin: Checkpoint, name: str, index: int
     ) -> dict[str, Any]:
         """One option's result. What goes wrong with its fork is its failure, and nobody else's."""
+        # Expected before there is anyone to send it: a quick option may be done at once.
+        payload = self._payloads[name] = asyncio.get_running_loop().create_future()
         try:
             branch = await self._fork(parent, origin, name, index)
+            try:
+                return await self._watch(branch, payload)
+            finally:
+                await self._end(name)
         except BranchpointError as error:
             return _result(name, failure=f"its fork did not come up: {error}")
-        try:
-            return await self._watch(branch)
-        except BranchpointError as error:
-            return _result(name, failure=str(error), awake_ms=branch.cost.awake_ms)
         finally:
-            await self._end(name)
+            del self._payloads[name]
 
     async def _fork(self, parent: Pump, origin: Checkpoint, name: str, index: int) -> Branch:
         async with self._next_to_fork:
@@ -128,26 +167,24 @@ class Exploring:
             raise report.failures[0].error
         return report.branches[0]
 
-    async def _watch(self, branch: Branch) -> dict[str, Any]:
+    async def _watch(self, branch: Branch, payload: asyncio.Future[str]) -> dict[str, Any]:
         """Wait for what comes of an option."""
         started_s = time.monotonic()
         pump = self._pumps.of(branch)
-        run = self._runs[pump.channel.incarnation] = _Run(pump)
         collected = self._handover.collect(branch)
         gone = asyncio.create_task(pump.gone.wait())
-        ends: set[asyncio.Future[Any]] = {run.payload, gone}
+        ends: set[asyncio.Future[Any]] = {payload, gone}
         if collected is not None:
             ends.add(collected[1].done)
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
-            del self._runs[pump.channel.incarnation]
         run_ms = round((time.monotonic() - started_s) * 1000, 1)
         await self._catch_up(pump)
         output = "" if collected is None else printed_text(collected[0])
-        if run.payload.done():
-            return _result(branch.name, branch, run.payload.result(), output=output, run_ms=run_ms)
+        if payload.done():
+            return _result(branch.name, branch, payload.result(), output=output, run_ms=run_ms)
         if pump.ended is not None:
             failure = str(pump.ended)
         else:
@@ -198,7 +235,6 @@ def _result(
     failure: str = "",
     output: str = "",
     run_ms: float = 0.0,
-    awake_ms: float = 0.0,
 ) -> dict[str, Any]:
     memory = None if branch is None else branch.memory()
     return {
@@ -206,7 +242,7 @@ def _result(
         "payload": payload,
         "failure": failure,
         "output": output,
-        "awake_ms": awake_ms if branch is None else branch.cost.awake_ms,
+        "awake_ms": 0.0 if branch is None else branch.cost.awake_ms,
         "run_ms": run_ms,
         "own_bytes": 0 if memory is None else memory.own_bytes,
         "shared_bytes": 0 if memory is None else memory.shared_bytes,

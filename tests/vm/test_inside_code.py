@@ -48,9 +48,9 @@ def test_a_function_returns_restored_and_the_cell_runs_on_in_the_one_that_rolled
 def test_code_that_rolls_itself_back_ends_in_its_own_cell(shared_kernel: LiveKernel) -> None:
     shared_kernel.run("import branchpoint, os\nopen('tries', 'w').close()\n%checkpoint clean")
     cell = shared_kernel.run(
-        "moment = branchpoint.checkpoint('before')\n"
-        "print('moment', moment)\n"
-        "if moment == 'saved':\n"
+        "mine = branchpoint.checkpoint('before')\n"
+        "print('moment', mine)\n"
+        "if mine == 'saved':\n"
         "    tried = True\n"
         "    branchpoint.rollback('before')\n"
         "print('tried' in globals())"
@@ -63,7 +63,7 @@ def test_code_that_rolls_itself_back_ends_in_its_own_cell(shared_kernel: LiveKer
     left = shared_kernel.run("branchpoint.rollback('clean')\nprint('never')")
     assert "back at clean" in left.text
     assert "never" not in left.text
-    assert shared_kernel.value("'moment' in globals()") == "False"
+    assert shared_kernel.value("'mine' in globals()") == "False"
 
 
 def test_forks_of_a_running_cell_carry_on_and_are_shown_labelled_in_it(
@@ -95,12 +95,12 @@ def test_the_shell_command_saves_and_says_how_it_came_back(shared_kernel: LiveKe
 
 
 def test_a_call_from_another_branch_works_on_that_branch(shared_kernel: LiveKernel) -> None:
-    shared_kernel.run("%fork 1 --names other")
-    shared_kernel.run("%%branch other\nimport branchpoint; branchpoint.checkpoint('of-other')")
+    shared_kernel.run("%fork 1 --names elsewhere")
+    shared_kernel.run("%%branch elsewhere\nimport branchpoint; branchpoint.checkpoint('of-other')")
     points = {
         p["label"]: p["branch"] for p in shared_kernel.run("%checkpoints").record["checkpoints"]
     }
-    assert points["of-other"] == "other"
+    assert points["of-other"] == "elsewhere"
 
 
 def test_a_refusal_comes_back_in_words_and_the_code_goes_on(shared_kernel: LiveKernel) -> None:
@@ -112,3 +112,28 @@ def test_a_refusal_comes_back_in_words_and_the_code_goes_on(shared_kernel: LiveK
         "    print('refused:', error)"
     )
     assert "refused: there is no checkpoint 'nowhere'" in cell.text
+
+
+def test_an_interrupt_reaches_what_is_carried_on(shared_kernel: LiveKernel) -> None:
+    shared_kernel.run(
+        "import time\n"
+        "if branchpoint.checkpoint('patient') == 'restored':\n"
+        "    print('waiting', flush=True)\n"
+        "    time.sleep(600)"
+    )
+    back = shared_kernel.start("%rollback patient")
+    shared_kernel.wait_for(back, lambda cell: "waiting" in cell.text)
+    shared_kernel.manager.interrupt_kernel()
+    assert shared_kernel.finish(back).error_name == "KeyboardInterrupt"
+    assert shared_kernel.value("1 + 1") == "2"
+
+
+def test_forks_from_a_checkpoint_inside_a_cell_carry_on_in_the_cell_that_forks(
+    shared_kernel: LiveKernel,
+) -> None:
+    shared_kernel.run("moment = branchpoint.checkpoint('fan')\nprint('came', moment)")
+    cell = shared_kernel.run("%fork 2 --from fan --names one,two")
+    assert sides(cell.text[cell.text.rindex("── one") :]) == {
+        "one": "came restored",
+        "two": "came restored",
+    }
