@@ -147,7 +147,7 @@ class Answering(Door):
 
     def welcome(self, connection: socket.socket) -> None:
         """Answer line after line."""
-        with connection, connection.makefile("rwb") as lines, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), connection, connection.makefile("rwb") as lines:
             for line in lines:
                 lines.write(self.answer(line))
                 lines.flush()
@@ -182,7 +182,7 @@ class Inquiries(Door):
         threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rwb") as lines, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), connection, connection.makefile("rwb") as lines:
             word, _, limit = lines.readline().decode().partition(" ")
             if word == "variables":
                 names, hidden = self.shell.user_ns, self.shell.user_ns_hidden

@@ -5,11 +5,13 @@ import json
 import os
 import random
 import socket
+import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import numpy.random
 import pytest
 
 import branchpoint
@@ -91,6 +93,7 @@ def test_without_a_seed_no_generator_is_touched(answering: Answering) -> None:
 
 
 def test_with_a_seed_the_generators_follow_from_it(answering: Answering) -> None:
+    assert numpy.random is sys.modules["numpy.random"]
     drawn: list[float] = []
     for seed in (b"ab" * 32, b"ab" * 32, b"cd" * 32):
         assert b"random,numpy" in answering.answer(GREETING % seed)
