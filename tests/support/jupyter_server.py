@@ -40,6 +40,11 @@ class JupyterServer:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def settings(self) -> Path:
+        """Where pages find what their user has set."""
+        return self.log_file.parent / "settings"
+
+    @property
     def log(self) -> str:
         """What it has logged."""
         return self.log_file.read_text()
