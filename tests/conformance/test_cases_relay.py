@@ -165,8 +165,10 @@ def test_two_clients_hear_the_same_of_a_cell_that_saves_as_it_prints(
         other = FrontEnd(client)
         other.wait(lambda: other.heard)
         first = FrontEnd(shared_kernel.client)
-        first.run("for n in range(3):\n    %checkpoint\n    print(n)")
-        ours = [(m.type, m.content) for m in first.heard if m.channel == "iopub" and m.parent]
+        cell = first.run("for n in range(3):\n    %checkpoint\n    print(n)")
+        ours = [
+            (m.type, m.content) for m in first.heard if m.channel == "iopub" and m.parent == cell
+        ]
         other.wait(lambda: len([m for m in other.heard if m.parent]) >= len(ours))
         theirs = [(m.type, m.content) for m in other.heard if m.parent]
     assert "".join(content["text"] for kind, content in ours if kind == "stream") == "0\n1\n2\n"
