@@ -82,6 +82,7 @@ def stopped_at_a_breakpoint(kernel: FrontEnd) -> None:
 
 
 def variables_without_a_stop(kernel: FrontEnd) -> None:
+    kernel.run("%reset -f")
     kernel.run("inspected_value = {'k': [1, 2]}")
     debugger = Debugger(kernel)
     debugger.ask("debugInfo")

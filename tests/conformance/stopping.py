@@ -83,7 +83,8 @@ def subshell(kernel: FrontEnd) -> None:
     kernel.run("import threading; gate = threading.Event()")
     busy = kernel.execute("print('main', gate.wait(60)); 'main is done'")
     beside = kernel.execute(
-        "print('beside'); shared = 1; threading.current_thread() is threading.main_thread()",
+        "print('beside', flush=True); shared = 1\n"
+        "threading.current_thread() is threading.main_thread()",
         subshell=made,
     )
     kernel.finish(beside)
