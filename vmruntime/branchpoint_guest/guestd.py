@@ -248,7 +248,10 @@ class Guestd:
                 self._port.send_text(head, b'"variables": ', answer, b"}")
 
         order = f"variables {int(message['repr_limit'])}"
-        self._questions.ask(QUESTIONS_SOCKET, order, take, float(message["timeout_s"]))
+        try:
+            self._questions.ask(QUESTIONS_SOCKET, order, take, float(message["timeout_s"]))
+        except OSError as error:
+            raise CommandError(f"the kernel cannot be asked: {error.strerror}") from error
         return None
 
     def _exec(self, message: Message) -> None:

@@ -76,7 +76,7 @@ def test_a_refusal_carries_its_hint_and_its_kind(calls: FakeCalls) -> None:
     with pytest.raises(BranchpointError, match="the disk is full") as caught:
         branchpoint.checkpoint()
     assert (caught.value.hint, caught.value.kind) == ("free some space", "CheckpointError")
-    assert caught.value.__notes__ == ["free some space"]
+    assert caught.value.__notes__ == ["Hint: free some space"]
 
 
 def test_a_call_that_is_cut_off_is_an_error_in_words(calls: FakeCalls) -> None:
@@ -118,3 +118,15 @@ def test_outside_a_machine_every_function_says_so(
     monkeypatch.setenv("BRANCHPOINT_CALLS_SOCKET", "/nowhere")
     with pytest.raises(BranchpointError, match=r"branchpoint machine|notebook's Python kernel"):
         call()
+
+
+def test_ipython_shows_a_refusal_in_words_under_the_persons_own_line() -> None:
+    def of_the_persons_own() -> None:
+        branchpoint.checkpoint("a")
+
+    with pytest.raises(BranchpointError) as refused:
+        of_the_persons_own()
+    shown = "\n".join(refused.value._render_traceback_())
+    assert 'branchpoint.checkpoint("a")' in shown
+    assert shown.endswith("choose the kernel Python 3 (microVM) for this notebook")
+    assert "calls.py" not in shown
