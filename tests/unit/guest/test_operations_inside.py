@@ -126,7 +126,7 @@ def test_ipython_shows_a_refusal_in_words_under_the_persons_own_line() -> None:
 
     with pytest.raises(BranchpointError) as refused:
         of_the_persons_own()
-    shown = "\n".join(refused.value._render_traceback_())
+    shown = "\n".join(refused.value._render_traceback_())  # pyright: ignore[reportPrivateUsage]
     assert 'branchpoint.checkpoint("a")' in shown
     assert shown.endswith("choose the kernel Python 3 (microVM) for this notebook")
     assert "calls.py" not in shown
