@@ -28,6 +28,7 @@ _FLAGS = (
 _OWN_NOISE = re.compile(
     r"Failed to load resource"  # of what a server has not: news, translations, extensions' lists
     r"|favicon"
+    r"|reading 'schema'"  # Notebook 7.6 looks for settings of an extension it has not
 )
 # Cells out of sight are not in the page, but in its model.
 _NOTEBOOK = "window.jupyterapp.shell.currentWidget.content"
