@@ -62,15 +62,16 @@ class NotebookPage:
         self._pictures = pictures
         page.set_default_timeout(PATIENCE_MS)
         page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
+        page.on("pageerror", lambda error: self._note(f"uncaught: {error}"))
 
     def _listen(self, message: ConsoleMessage) -> None:
         text = message.text
-        loud = message.type == "error" or (
-            message.type == "warning" and _ABOUT_MESSAGES.search(text)
-        )
-        if loud and not _OWN_NOISE.search(text):
-            self.complaints.append(f"{message.type}: {text}")
+        if message.type == "error" or (message.type == "warning" and _ABOUT_MESSAGES.search(text)):
+            self._note(f"{message.type}: {text}")
+
+    def _note(self, complaint: str) -> None:
+        if not _OWN_NOISE.search(complaint):
+            self.complaints.append(complaint)
 
     def open(self, server: JupyterServer, route: str) -> None:
         """Load the page and wait until its kernel is there and idle."""
