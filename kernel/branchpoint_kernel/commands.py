@@ -23,19 +23,24 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """Go back to a checkpoint; None is the branch's last. A preview only says what that does."""
+    """Go back to a checkpoint; None is the branch's last. A preview only says what that does.
+
+    The cells queued behind it are dropped, unless it keeps the queue.
+    """
 
     target: str | None
     safety: bool
     preview: bool = False
+    keep_queue: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """Go back by a number of cells. A preview only says what that does."""
+    """Go back by a number of cells. Preview and queue are as for a rollback."""
 
     cells: int
     preview: bool
+    keep_queue: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,11 @@ class Comms:
         """A front end opens or closes one."""
         self._note(request.message, opened_here=False)
 
-    async def follow(self, pump: Pump, request: Request) -> None:
-        """The kernel is another now: close what it lacks, open what it has, restate the rest."""
+    async def follow(self, pump: Pump, request: Request, language: str) -> None:
+        """The kernel is another now: close what it lacks, open what it has, restate the rest.
+
+        Only widgets of Python can be told to say their state.
+        """
         if not self._held and not self._openings:
             return
         pump.asides.begin_under(request.message.header)
@@ -64,6 +67,8 @@ class Comms:
         for comm_id in self._openings.keys() & (there - self._held):
             self._publisher.forward(self._openings[comm_id])
         self._held = there
+        if language != "python":
+            return
         content: dict[str, Any] = {"code": SEND_STATES, "silent": True, "store_history": False}
         message = self._stamp.request("execute_request", content)
         await pump.ask(message, _Restating(self._publisher))

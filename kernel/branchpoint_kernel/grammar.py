@@ -27,6 +27,7 @@ from branchpoint_vmruntime.lineage.naming import check_branch_name
 from branchpoint_vmruntime.session import MAX_FORKS
 
 ALL = "all"
+KEEP_QUEUE = "--keep-queue"
 # Far more cells than any notebook has, and no number that is slow to read.
 _COUNT_DIGITS = 7
 
@@ -63,7 +64,7 @@ def parse(name: str, line: str, body: str = "") -> Command:
     """The command of a magic, from its bare name, the rest of its line, and the cell below it.
 
     >>> parse("rollback", "loaded --no-safety  # back to the data")
-    Rollback(target='loaded', safety=False, preview=False)
+    Rollback(target='loaded', safety=False, preview=False, keep_queue=False)
     """
     magic = MAGICS[name]
     words = _sort(magic, _split(magic, line))
@@ -165,8 +166,12 @@ def _fork(words: _Words, _body: str) -> Command:
 def _rollback(words: _Words, _body: str) -> Command:
     words.at_most(1)
     target = words.plain[0] if words.plain else None
-    safety, preview = "--no-safety" not in words.flags, "--preview" in words.flags
-    return Rollback(target=target, safety=safety, preview=preview)
+    return Rollback(
+        target=target,
+        safety="--no-safety" not in words.flags,
+        preview="--preview" in words.flags,
+        keep_queue=KEEP_QUEUE in words.flags,
+    )
 
 
 def _undo(words: _Words, _body: str) -> Command:
@@ -174,7 +179,8 @@ def _undo(words: _Words, _body: str) -> Command:
     text = words.plain[0] if words.plain else "1"
     if not _is_count(text):
         raise words.refuse(f"%undo goes back by a number of cells, 1 or more, not {text}")
-    return Undo(cells=int(text), preview="--preview" in words.flags)
+    preview, keep_queue = "--preview" in words.flags, KEEP_QUEUE in words.flags
+    return Undo(cells=int(text), preview=preview, keep_queue=keep_queue)
 
 
 def _autocheckpoint(words: _Words, _body: str) -> Command:

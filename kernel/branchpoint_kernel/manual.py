@@ -85,33 +85,39 @@ MAGICS = MappingProxyType(
             ),
             Magic(
                 name="rollback",
-                usage="%rollback [CHECKPOINT] [--no-safety] [--preview]",
+                usage="%rollback [CHECKPOINT] [--no-safety] [--keep-queue] [--preview]",
                 summary="Take this branch back to a checkpoint; without one, to its last.",
                 details=(
                     "Processes, memory and files are as they were, same PIDs. Cells queued\n"
-                    "behind the rollback are dropped. What is left behind is saved first, so a\n"
-                    "rollback can be rolled back; --no-safety skips that. --preview changes\n"
-                    "nothing: it shows what would be undone, of cells, files, variables and\n"
-                    "packages.\n\n"
+                    "behind the rollback are dropped: they were sent before it was known how\n"
+                    "it ends. --keep-queue runs them, as a notebook made for Run All wants.\n"
+                    "What is left behind is saved first, so a rollback can be rolled back;\n"
+                    "--no-safety skips that. --preview changes nothing: it shows what would\n"
+                    "be undone, of cells, files, variables and packages.\n\n"
                     "    %rollback\n"
                     "    %rollback loaded --preview"
                 ),
                 takes=Takes.CHECKPOINT,
-                flags={"--no-safety": Takes.NOTHING, "--preview": Takes.NOTHING},
+                flags={
+                    "--no-safety": Takes.NOTHING,
+                    "--keep-queue": Takes.NOTHING,
+                    "--preview": Takes.NOTHING,
+                },
             ),
             Magic(
                 name="undo",
-                usage="%undo [N] [--preview]",
+                usage="%undo [N] [--keep-queue] [--preview]",
                 summary="Take this branch back by N executed cells; without a number, by one.",
                 details=(
                     "It goes to the newest checkpoint that is N cells back or more and was taken\n"
                     "between cells, and says how many are undone. %autocheckpoint on makes one\n"
-                    "after every cell. Like every rollback it saves first what it leaves.\n\n"
+                    "after every cell. Like every rollback it saves first what it leaves, and\n"
+                    "drops the cells queued behind it, unless --keep-queue.\n\n"
                     "    %undo\n"
                     "    %undo 3 --preview"
                 ),
                 takes=Takes.NUMBER,
-                flags={"--preview": Takes.NOTHING},
+                flags={"--keep-queue": Takes.NOTHING, "--preview": Takes.NOTHING},
             ),
             Magic(
                 name="autocheckpoint",

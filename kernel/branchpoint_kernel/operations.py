@@ -146,7 +146,8 @@ class Operations:
         if command.preview:
             told = await self._differences.preview(target, branch)
             return self._told("preview", told, target)
-        report, dropped = await self._go_back(target, branch, safety=command.safety)
+        report = await self._session.rollback(target, safety=command.safety, branch=branch)
+        dropped = self._drop_behind(command, report)
         more = {
             "safety": report.safety.label if report.safety else None,
             "dropped_cells": dropped,
@@ -160,7 +161,8 @@ class Operations:
         if command.preview:
             told = await self._differences.preview(undoing.target, branch)
             return self._told("preview", told, undoing.target)
-        report, dropped = await self._go_back(undoing.target, branch, safety=True)
+        report = await self._session.rollback(undoing.target, safety=True, branch=branch)
+        dropped = self._drop_behind(command, report)
         more = {
             "asked": command.cells,
             "cells": [cell_record(cell) for cell in undoing.cells],
@@ -171,12 +173,13 @@ class Operations:
         lines = undo_lines(report, undoing.cells, command.cells, dropped)
         return self._outcome(fact, lines, woken=(report.branch,))
 
-    async def _go_back(
-        self, target: Checkpoint, branch: str | None, *, safety: bool
-    ) -> tuple[RollbackReport, int]:
-        report = await self._session.rollback(target, safety=safety, branch=branch)
-        is_current = report.branch.name == self._session.current.name
-        return report, self._drop_queued() if is_current else 0
+    def _drop_behind(
+        self, command: commands.Rollback | commands.Undo, report: RollbackReport
+    ) -> int:
+        """Drop the cells queued behind a way back of the branch they are for; how many."""
+        if command.keep_queue or report.branch.name != self._session.current.name:
+            return 0
+        return self._drop_queued()
 
     async def _autocheckpoint(self, command: commands.AutoCheckpoint, branch: str | None) -> Done:
         checkpoint = None

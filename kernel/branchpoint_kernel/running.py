@@ -149,7 +149,8 @@ class CellRunner:
             self._publisher.display(cell.request, done.shown)
         reply = await self._handover.to_cell(cell.request, done)
         if self._incarnation() not in (None, before):
-            await self._comms.follow(self._pumps.current, cell.request)
+            current, language = self._pumps.current, self._facts.language
+            await self._comms.follow(current, cell.request, language)
         return reply
 
     async def _run_code(self, cell: _Cell, code: Code, *, is_last: bool) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class FakeWorkshop(Workshop):
         stack.push_async_callback(made.end)
         return Live(
             machine=cast("Machine", made),
-            awake=Awake(nonce="c0ffee", reseeded=(), phases_ms={}),
+            awake=Awake(nonce="c0ffee", reseeded=("random",) if reseed else (), phases_ms={}),
             cost=WakeCost(awake_ms=100.0),
             woken_from=checkpoint.id,
             stack=stack,

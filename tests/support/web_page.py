@@ -33,7 +33,6 @@ _OWN_NOISE = re.compile(
 # Cells out of sight are not in the page, but in its model.
 _NOTEBOOK = "window.jupyterapp.shell.currentWidget.content"
 _CELLS = f"[...{_NOTEBOOK}.model.cells]"
-_BLANK = "cell => cell.type === 'code' && cell.outputs.length === 0"
 _RUNNING = "cell => cell.executionState === 'running'"
 _ABOUT_MESSAGES = re.compile(r"cancel|dispos|dropp|message", re.IGNORECASE)
 
@@ -125,13 +124,8 @@ class NotebookPage:
         self.slider(number).press("Enter")
 
     def run_all(self) -> None:
-        """Choose Run All Cells, and then to run those that a rollback among them dropped."""
-        self._run_many("Run All Cells")
-        self.page.evaluate(f"{_NOTEBOOK}.activeCellIndex = {_CELLS}.findIndex({_BLANK})")
-        self._run_many("Run Selected Cell and All Below")
-
-    def _run_many(self, entry: str) -> None:
-        self.choose("Run", entry)
+        """Choose Run All Cells, and wait until none runs any more."""
+        self.choose("Run", "Run All Cells")
         self.wait_until(lambda: self.page.evaluate(f"{_CELLS}.some({_RUNNING})"))
         self.wait_until(lambda: not self.page.evaluate(f"{_CELLS}.some({_RUNNING})"))
 

@@ -163,7 +163,7 @@ class OwnedSession:
                 origin=origin,
                 branches=tuple(made),
                 failures=tuple(failures),
-                reseeded=not same_random,
+                reseeded=any(fork.live and fork.live.awake.reseeded for fork in made),
                 total_ms=total_ms,
             )
 

@@ -45,6 +45,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True).filter
         ("rollback", "", Rollback(target=None, safety=True)),
         ("rollback", "a --no-safety", Rollback(target="a", safety=False)),
         ("rollback", "a --preview", Rollback(target="a", safety=True, preview=True)),
+        ("rollback", "a --keep-queue", Rollback(target="a", safety=True, keep_queue=True)),
         ("undo", "", Undo(cells=1, preview=False)),
         ("undo", "3 --preview", Undo(cells=3, preview=True)),
         ("autocheckpoint", "", AutoCheckpoint(None)),

@@ -129,6 +129,18 @@ async def test_a_rollback_drops_the_cells_queued_behind_it_and_says_so() -> None
 
 
 @in_a_loop
+async def test_a_rollback_that_keeps_the_queue_lets_the_cells_behind_it_run() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("x = 1\n%checkpoint a\nx = 2")
+        notebook.send("import time; time.sleep(.3)")
+        back, *behind = (notebook.send(code) for code in ("%rollback a --keep-queue", "x", "x + 1"))
+        answer = await notebook.answer(back)
+        assert "dropped" not in answer.text
+        assert answer.record["dropped_cells"] == 0
+        assert [(await notebook.answer(each)).text for each in behind] == ["1\n", "2\n"]
+
+
+@in_a_loop
 async def test_after_a_rollback_values_and_in_numbers_are_those_of_the_checkpoint() -> None:
     async with open_notebook() as notebook:
         await notebook.run("x = 1")
