@@ -137,18 +137,11 @@ class CarriedOn:
         asker.conversation.take(addressed)
 
 
-class Held:
-    """Stands in for a conversation while its machine may be replaced by an operation.
+class _Around:
+    """Stands in for another conversation."""
 
-    It lets everything through but word of the machine's end: the operation knows better.
-    """
-
-    over = False
-
-    def __init__(self, inner: Conversation, asker: Asker) -> None:
+    def __init__(self, inner: Conversation) -> None:
         self.inner = inner
-        self.asker = asker
-        self.failure: BranchpointError | None = None
 
     @property
     def holds_queue(self) -> bool:
@@ -164,6 +157,20 @@ class Held:
     def occupies(self) -> bool:
         """As it does."""
         return self.inner.occupies
+
+
+class Held(_Around):
+    """Stands in for a conversation while its machine may be replaced by an operation.
+
+    It lets everything through but word of the machine's end: the operation knows better.
+    """
+
+    over = False
+
+    def __init__(self, inner: Conversation, asker: Asker) -> None:
+        super().__init__(inner)
+        self.asker = asker
+        self.failure: BranchpointError | None = None
 
     def take(self, message: Message) -> None:
         """Let it through."""
@@ -194,11 +201,11 @@ class Astray:
         """Nobody waits for it."""
 
 
-class Lingering:
+class Lingering(_Around):
     """Holds back the end of a cell that forked, so that what its forks print soon is in it."""
 
     def __init__(self, inner: Conversation, on_reply: Callable[[], None]) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._on_reply = on_reply
         self._back: list[Message] = []
         self._released = False
@@ -207,21 +214,6 @@ class Lingering:
     def over(self) -> bool:
         """Whether it has ended and the end has been let through."""
         return self.inner.over
-
-    @property
-    def holds_queue(self) -> bool:
-        """As it does."""
-        return self.inner.holds_queue
-
-    @property
-    def executes(self) -> bool:
-        """As it does."""
-        return self.inner.executes
-
-    @property
-    def occupies(self) -> bool:
-        """As it does."""
-        return self.inner.occupies
 
     def take(self, message: Message) -> None:
         """Let it through, unless the end has begun."""
