@@ -1,7 +1,8 @@
 """`explore`: every option in a fork of that very moment, and no machine left behind."""
 
 import pytest
-from tests.support.live_kernel import LiveKernel, wait_until
+from tests.conftest import StartKernel
+from tests.support.live_kernel import LiveKernel, is_qemu, wait_until
 
 pytestmark = pytest.mark.vm
 
@@ -27,6 +28,16 @@ def attempt(option):
     time.sleep(600)
 print('begun', flush=True)
 branchpoint.explore(attempt, range(4))
+"""
+
+LEAVING = """\
+import branchpoint, threading, time
+def leave():
+    time.sleep(2)
+    if branchpoint.identity().name == "main":
+        branchpoint.rollback("ahead")
+threading.Thread(target=leave).start()
+branchpoint.explore(lambda option: time.sleep(600), range(4))
 """
 
 
@@ -64,3 +75,27 @@ def test_an_interrupted_exploration_leaves_no_machine_and_the_kernel_goes_on(
     assert cell.error_name == "KeyboardInterrupt"
     assert wait_until(lambda: len(shared_kernel.machines) == before)
     assert shared_kernel.value("1 + 1") == "2"
+
+
+def test_a_rollback_in_the_middle_of_an_exploration_ends_its_forks(
+    shared_kernel: LiveKernel,
+) -> None:
+    shared_kernel.run("kept = 3")
+    shared_kernel.run("%checkpoint ahead")
+    before = len(shared_kernel.machines)
+    left = shared_kernel.run(LEAVING)
+    assert "back at ahead" in left.text
+    assert wait_until(lambda: len(shared_kernel.machines) == before)
+    assert "explore" not in shared_kernel.run("%branches").text
+    assert shared_kernel.value("kept, 'leave' in dir()") == "(3, False)"
+
+
+def test_a_kernel_that_is_shut_down_in_the_middle_of_an_exploration_leaves_no_machine(
+    start_kernel: StartKernel,
+) -> None:
+    with start_kernel("shut down exploring") as kernel:
+        sent = kernel.start(ENDLESS)
+        kernel.wait_for(sent, lambda cell: "begun" in cell.text)
+        assert wait_until(lambda: len(kernel.processes) > 1, timeout_s=60)
+        machines = kernel.processes
+    assert wait_until(lambda: not any(map(is_qemu, machines)))
