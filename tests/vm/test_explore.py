@@ -87,7 +87,7 @@ def test_a_rollback_in_the_middle_of_an_exploration_ends_its_forks(
     assert "back at ahead" in left.text
     assert wait_until(lambda: len(shared_kernel.machines) == before)
     assert "explore" not in shared_kernel.run("%branches").text
-    assert shared_kernel.value("kept, 'leave' in dir()") == "(3, False)"
+    assert shared_kernel.value("kept, 'leave' in dir()") == "3 False"
 
 
 def test_a_kernel_that_is_shut_down_in_the_middle_of_an_exploration_leaves_no_machine(
