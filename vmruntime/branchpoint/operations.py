@@ -71,15 +71,19 @@ def fork(count: int, *, names: Sequence[str] = (), same_random: bool = False) ->
     return answer.index if isinstance(answer, Woken) else int(answer.value["index"])
 
 
-def rollback(checkpoint: str | None = None, *, safety: bool = True) -> NoReturn:
+def rollback(
+    checkpoint: str | None = None, *, safety: bool = True, keep_queue: bool = False
+) -> NoReturn:
     """Take this branch back to a checkpoint, by label, id or Moment; without one, to its last.
 
     Never returns: the machine ends, and what it was when the checkpoint was taken carries on. It is
-    saved first, unless `safety` is False. Raises BranchpointError if there is no way back, and in a
-    machine that is woken from what was saved.
+    saved first, unless `safety` is False. Cells queued behind this one are dropped, unless
+    `keep_queue`. Raises BranchpointError if there is no way back, and in a machine that is woken
+    from what was saved.
     """
     words = [] if checkpoint is None else [_name_of(checkpoint)]
     words += [] if safety else ["--no-safety"]
+    words += ["--keep-queue"] if keep_queue else []
     answer = ask_magic("rollback", shlex.join(words), by="function")
     if isinstance(answer, Woken):
         raise woken_instead(answer, "rollback")

@@ -59,6 +59,13 @@ def test_a_rollback_names_a_moment_by_its_id(calls: FakeCalls) -> None:
     assert calls.requests[0]["line"] == "c0ffee --no-safety"
 
 
+def test_a_rollback_can_ask_that_the_cells_behind_it_run(calls: FakeCalls) -> None:
+    calls.refused("no")
+    with pytest.raises(BranchpointError):
+        branchpoint.rollback("a", keep_queue=True)
+    assert calls.requests[0]["line"] == "a --keep-queue"
+
+
 def test_a_moment_without_a_name_cannot_be_gone_back_to(calls: FakeCalls) -> None:
     with pytest.raises(BranchpointError, match="without a label"):
         branchpoint.rollback(Moment("restored"))
