@@ -13,7 +13,7 @@ from queue import Empty
 from typing import Any, ClassVar
 
 from jupyter_kernel_test import IopubWelcomeTests, KernelTests  # pyright: ignore[reportMissingTypeStubs]
-from jupyter_kernel_test.msgspec_v5 import validate_message  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+from jupyter_kernel_test.msgspec_v5 import validate_message  # pyright: ignore[reportMissingTypeStubs]
 
 
 class Python:
