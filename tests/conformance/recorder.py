@@ -195,7 +195,7 @@ def play(front_end: FrontEnd, plays: Mapping[str, Play]) -> dict[str, list[Heard
             snippet(front_end)
         except GaveUpError as error:
             front_end.heard.append(Heard("", "gave up", "", {"why": str(error)}))
-        found[name] = front_end.heard
+        found[name] = list(front_end.heard)
     return found
 
 

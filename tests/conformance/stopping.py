@@ -107,7 +107,10 @@ def subshell_comm(kernel: FrontEnd) -> None:
         "slider.observe(lambda change: gate.set(), 'value')"
     )
     comm = kernel.of("request 2", "comm_open")[-1].content["comm_id"]
-    busy = kernel.execute("print('moved while this ran:', gate.wait(3), slider.value)")
+    busy = kernel.execute(
+        "print('begun', flush=True)\nprint('moved while this ran:', gate.wait(3), slider.value)"
+    )
+    kernel.wait_text(busy, "begun")
     update = {"method": "update", "state": {"value": 8}, "buffer_paths": list[str]()}
     content = {"comm_id": comm, "data": update}
     moved = kernel.send("shell", "comm_msg", content, subshell=made)

@@ -120,6 +120,20 @@ def test_jupyters_parent_pid_does_not_reach_the_guest(shared_kernel: LiveKernel)
     assert shared_kernel.value("'JPY_PARENT_PID' in __import__('os').environ") == "False"
 
 
+def wait_subscribed(front_end: FrontEnd) -> None:
+    """Ask until answers are heard on iopub too, as a server does.
+
+    ZMQ makes a subscription anew some time after the ports are bound again.
+    """
+    asked: list[str] = []
+
+    def heard() -> bool:
+        asked.append(front_end.send("shell", "kernel_info_request", {}))
+        return any(front_end.is_idle(each) for each in asked)
+
+    front_end.wait(heard)
+
+
 def test_a_restarted_kernel_says_its_states_and_asks_its_questions(
     start_kernel: StartKernel,
 ) -> None:
@@ -129,6 +143,7 @@ def test_a_restarted_kernel_says_its_states_and_asks_its_questions(
             kernel.manager.restart_kernel(now=False)
             kernel.client.wait_for_ready(timeout=PATIENCE_S)
             front_end = FrontEnd(kernel.client)
+            wait_subscribed(front_end)
             asked = front_end.send("shell", "kernel_info_request", {})
             front_end.finish(asked)
             states = [m.content["execution_state"] for m in front_end.of(asked, "status")]

@@ -11,9 +11,11 @@ import json
 import zlib
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from jupyter_core.utils import ensure_event_loop
 from tests.conformance.dialogues import CONCURRENT, SNIPPETS
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.normal import Channels, normalise
@@ -60,7 +62,8 @@ def record_stock(cwd: Path) -> Recording:
     }
     sources["kernels/stock/kernel.json"] = json.dumps(SPEC)
     code = RUN_STOCK.format(sources=json.dumps(sources), kept=ENVIRONMENT)
-    with live_kernel("conformance-stock", cwd=cwd) as kernel:
+    # The client makes this thread an event loop, and leaves it open.
+    with closing(ensure_event_loop()), live_kernel("conformance-stock", cwd=cwd) as kernel:
         cell = kernel.finish(kernel.start(code), patience_s=RECORDING_S)
     assert cell.status == "ok", cell.text
     return read(zlib.decompress(base64.b64decode(cell.text)).decode())

@@ -20,6 +20,7 @@ async def test_completion_offers_labels_names_and_flags_where_they_belong() -> N
         ]
         assert await complete(notebook, "%rollback --") == [
             "%rollback --no-safety",
+            "%rollback --keep-queue",
             "%rollback --preview",
             "%rollback --help",
         ]
