@@ -25,7 +25,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_each_step_of_the_loop_was_saved_once(output: Path) -> None:
+def test_each_step_of_the_loop_and_the_tidy_machine_were_saved_once(output: Path) -> None:
     rows = csv.DictReader(io.StringIO((output / "costs.csv").read_text()))
     saved = Counter(row["subject"] for row in rows if row["operation"] == "checkpoint")
-    assert saved == dict.fromkeys(["boil0", "boil1", "boil2", "boil3"], 1)
+    assert saved == dict.fromkeys(["boil0", "boil1", "boil2", "boil3", "tidy"], 1)
