@@ -81,7 +81,10 @@ def nothing_interrupted(kernel: FrontEnd) -> None:
 def subshell(kernel: FrontEnd) -> None:
     made = kernel.ask("control", "create_subshell_request")["subshell_id"]
     kernel.run("import threading; gate = threading.Event()")
-    busy = kernel.execute("print('main', gate.wait(60)); 'main is done'")
+    busy = kernel.execute(
+        "print('begun', flush=True)\nprint('main', gate.wait(60)); 'main is done'"
+    )
+    kernel.wait_text(busy, "begun")
     beside = kernel.execute(
         "print('beside', flush=True); shared = 1\n"
         "threading.current_thread() is threading.main_thread()",
