@@ -36,6 +36,7 @@ from branchpoint_vmruntime.session import WakeCost
 from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.workshop import Workshop
 
+FULL = StorageError("the disk is full", hint="free some space there")
 BASE = Checkpoint(
     id=CheckpointId("ba5eba5eba5e"),
     session=None,
@@ -267,3 +268,14 @@ async def office(
         behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}
         async with open_session(register, behind, budgets) as session:
             yield Office(session, behind, journal)
+
+
+def snapshot(it: Office) -> object:
+    """All of a session that a failed operation must leave as it was."""
+    return (
+        [branch.record for branch in it.session.branches()],
+        it.session.current.name,
+        it.session.checkpoints(),
+        it.workshop.living(),
+        set(it.workshop.files),
+    )

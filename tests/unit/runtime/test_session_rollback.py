@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.support.fake_workshop import Office, office
+from tests.support.fake_workshop import FULL, office, snapshot
 from tests.support.front_end import in_a_loop
 
 from branchpoint_vmruntime.errors import (
@@ -16,19 +16,6 @@ from branchpoint_vmruntime.errors import (
     WakeError,
 )
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
-
-FULL = StorageError("the disk is full", hint="free some space there")
-
-
-def snapshot(it: Office) -> object:
-    """All of a session that a failed operation must leave as it was."""
-    return (
-        [branch.record for branch in it.session.branches()],
-        it.session.current.name,
-        it.session.checkpoints(),
-        it.workshop.living(),
-        set(it.workshop.files),
-    )
 
 
 @in_a_loop
