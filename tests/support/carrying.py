@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
+from secrets import token_hex
 from typing import Any
 
 from tests.support.fake_branch import FakeBranch
@@ -29,7 +29,8 @@ class Running:
 async def start(notebook: Notebook) -> Running:
     """Send such a cell, and wait until it runs."""
     notebook.session.keeps_variables = False
-    gate = Path(mkdtemp(prefix="bp-gate-"))
+    gate = notebook.session.current.kernel.guest.folder / f"gate-{token_hex(4)}"
+    gate.mkdir()
     code = f"import os, time; print('on')\nwhile os.path.exists({str(gate)!r}): time.sleep(.02)"
     sent = notebook.send(code)
     await notebook.wait_output(sent, "on")
