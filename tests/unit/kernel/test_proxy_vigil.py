@@ -63,7 +63,6 @@ async def test_an_interrupt_without_effect_is_told_and_magics_wait_no_longer(
         answer = await notebook.answer(running.id)
         assert answer.status == "error"
         assert (await notebook.answer(back)).status == "ok"
-        running.end()
 
 
 @in_a_loop
