@@ -10,10 +10,10 @@ from branchpoint_kernel.exploring import Exploring
 from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.manual import MAGICS
-from branchpoint_kernel.operations import Done, Operations, with_hint
+from branchpoint_kernel.operations import Done, Operations
 from branchpoint_kernel.publisher import error_content
 from branchpoint_kernel.pumps import Pump
-from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError, UsageError
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.session import CallChannel, GuestCall
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,7 @@ class Calls:
         try:
             answer = await self._carry_out(pump, call)
         except BranchpointError as error:
-            told = with_hint(error) if isinstance(error, UnknownNameError) else error
-            answer = refusal(told)
+            answer = refusal(error)
         except Exception as error:
             # One call that we mishandle must not take the session and its machines along.
             log.exception("a call from branch %s was not handled", pump.branch.name)
