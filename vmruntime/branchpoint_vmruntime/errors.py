@@ -17,7 +17,13 @@ BranchpointError
 │   ├── GuestSilentError       it runs but does not answer
 │   ├── GuestRefusedError      it answers that it could not do what was asked
 │   ├── FreezeError            it could not be brought to rest: no checkpoint, it runs on
-│   └── WakeError              it was loaded but did not complete the wake handshake
+│   ├── WakeError              it was loaded but did not complete the wake handshake
+│   └── StreamResetError       one stream to or from it was cut off
+├── OutsideError               something between a machine and the outside world
+│   ├── RefusedError           policy does not let it out
+│   │   └── BudgetError        a budget is used up
+│   ├── UnknownOutcomeError    it was begun, and nobody knows whether it took effect
+│   └── TransferError          a file could not be brought in or out; nothing of it remains
 ├── CheckpointError            a checkpoint could not be written: nothing of it remains
 ├── DamagedError               saved data is not what was written
 ├── IncompatibleError          saved under another QEMU, accelerator, CPU, size or image
@@ -116,6 +122,30 @@ class FreezeError(MachineError):
 
 class WakeError(MachineError):
     """A machine was loaded but did not complete the wake handshake; it was not handed out."""
+
+
+class StreamResetError(MachineError):
+    """A stream was cut off: by the other end, or because the machine woke anew."""
+
+
+class OutsideError(BranchpointError):
+    """Something between a machine and the outside world did not go through."""
+
+
+class RefusedError(OutsideError):
+    """Policy does not let it out."""
+
+
+class BudgetError(RefusedError):
+    """A budget is used up; the message says which, the hint how to raise it."""
+
+
+class UnknownOutcomeError(OutsideError):
+    """It was begun, and nobody knows whether it took effect."""
+
+
+class TransferError(OutsideError):
+    """A file could not be brought in or out; nothing of it remains."""
 
 
 class CheckpointError(BranchpointError):

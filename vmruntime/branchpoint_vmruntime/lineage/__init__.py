@@ -79,12 +79,17 @@ class Moment:
 
     `count` is how many cells had been run. `cell` is the one that asked for the checkpoint, or was
     the last to be run before it. `done` are the cells run on the branch since the parent.
+
+    `incarnation` is the machine that was saved, and `position` how far the ledger was then: what
+    that machine did outside before belongs to the checkpoint's past.
     """
 
     count: int = 0
     cell: Cell | None = None
     done: tuple[Cell, ...] = ()
     open: tuple[OpenRequest, ...] = ()
+    incarnation: str = ""
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,8 +62,8 @@ def moment_to_json(moment: Moment) -> str:
 def moment_from_json(text: str) -> Moment:
     """The reverse of `moment_to_json`; of what is not there nothing is known.
 
-    >>> moment_from_json('{"count": 3}')
-    Moment(count=3, cell=None, done=(), open=())
+    >>> moment_from_json('{"count": 3}').count
+    3
     """
     raw = json.loads(text)
     cell = raw.get("cell")
@@ -75,6 +75,8 @@ def moment_from_json(text: str) -> Moment:
             OpenRequest(id=each["id"], cell=Cell(**each["cell"]), question=each["question"])
             for each in raw.get("open", ())
         ),
+        incarnation=raw.get("incarnation", ""),
+        position=raw.get("position", 0),
     )
 
 
