@@ -22,7 +22,7 @@ class EntryKind(StrEnum):
     """A function run by `branchpoint.once`: `key` names it."""
     POLICY = "policy"
     """What may leave was changed."""
-    SECRET = "secret"  # noqa: S105
+    SECRET = "secret"
     """A secret was bound to a host, or is no more."""
 
 
@@ -52,7 +52,10 @@ class OutcomeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a model's reply counted. `micros` is in millionths of the currency; None has no price."""
+    """What a model's reply counted.
+
+    `micros` is its price in millionths of the currency; None if it has none.
+    """
 
     model: str
     tokens_in: int
