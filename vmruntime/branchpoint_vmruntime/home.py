@@ -61,6 +61,11 @@ class Home:
         """The lineage store."""
         return self.root / "lineage.db"
 
+    @property
+    def ledger(self) -> Path:
+        """What machines did outside."""
+        return self.root / "ledger.db"
+
     def ensure(self) -> None:
         """Make every folder, closed to other users. StorageError if that cannot be."""
         for folder in (
