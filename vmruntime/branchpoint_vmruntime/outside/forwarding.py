@@ -1,0 +1,257 @@
+"""Ports of a machine on the host's 127.0.0.1, for as long as its session is open."""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    GuestRefusedError,
+    GuestSilentError,
+    UnknownNameError,
+    UsageError,
+)
+from branchpoint_vmruntime.outside.piping import CHUNK_BYTES, cut, join, reset
+from branchpoint_vmruntime.streams import Stream, StreamChannel
+
+log = logging.getLogger(__name__)
+
+ADDRESS = "127.0.0.1"
+# Over all forwards of a session: a machine has other streams as well.
+MAX_CONNECTIONS = 256
+_MAX_PORT = 65535
+_FIRST_FREE_FOR_ALL = 1024
+_PROBE_S = 10.0
+
+ChannelOf = Callable[[str | None], StreamChannel]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """A forward as it is now. `branch` None: it follows the session's current branch.
+
+    `connections` are those open now. `answered` tells whether something listened inside when that
+    was last tried.
+    """
+
+    port: int
+    host_port: int
+    branch: str | None
+    connections: int
+    answered: bool
+
+
+class Forwards:
+    """The forwards of a session; enter it, and leave it to end them all.
+
+    `channel_of` gives the streams of a branch's present machine, None meaning the current branch,
+    or raises in words. `branch_of` names the current branch.
+    """
+
+    def __init__(
+        self,
+        channel_of: ChannelOf,
+        branch_of: Callable[[], str],
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        self._channel_of = channel_of
+        self._branch_of = branch_of
+        self._max_connections = max_connections
+        self._listeners: dict[tuple[str | None, int], _Listener] = {}
+        self._changing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        async with self._changing:
+            await self._end(list(self._listeners))
+
+    async def add(self, port: int, *, to: int | None = None, branch: str | None = None) -> Forward:
+        """Forward a port of a branch, or of whichever is the current one.
+
+        `to` is the port on the host; otherwise the same number if it is free, or any that is.
+        UsageError if that cannot be; nothing listening inside is no error, see `Forward.answered`.
+        """
+        _check_port(port)
+        if to is not None:
+            _check_port(to)
+        async with self._changing:
+            self._require_new(port, branch)
+            answered = await _probe(self._channel_of(branch), port)
+            listener = _Listener(port, branch, self._channel_of, self._has_room, answered=answered)
+            await listener.listen(to)
+            self._listeners[branch, port] = listener
+            return listener.forward()
+
+    async def remove(self, port: int, *, branch: str | None = None) -> Forward:
+        """End a forward with its connections; UnknownNameError if there is none."""
+        async with self._changing:
+            listener = self._listeners.get((branch, port))
+            if listener is None:
+                raise self._unknown(port, branch)
+            await self._end([(branch, port)])
+            return listener.forward()
+
+    def list(self) -> Sequence[Forward]:
+        """Those there are, oldest first."""
+        return [listener.forward() for listener in self._listeners.values()]
+
+    async def dropped(self, branch: str) -> None:
+        """A branch was given up: the forwards pinned to it end."""
+        async with self._changing:
+            await self._end([key for key in self._listeners if key[0] == branch])
+
+    def _has_room(self) -> bool:
+        used = sum(len(listener.connections) for listener in self._listeners.values())
+        return used < self._max_connections
+
+    def _require_new(self, port: int, branch: str | None) -> None:
+        there = self._listeners.get((branch, port))
+        if there is None:
+            return
+        of = f"branch {branch!r}" if branch else f"the current branch, {self._branch_of()!r},"
+        raise UsageError(
+            f"port {port} of {of} is forwarded already: {ADDRESS}:{there.host_port}",
+            hint=f"use that one, or end it first: `%forward {port}{_option(branch)} --stop`",
+        )
+
+    def _unknown(self, port: int, branch: str | None) -> UnknownNameError:
+        known = tuple(f"{at}{_option(of)}" for of, at in self._listeners)
+        return UnknownNameError(
+            "forward of port", f"{port}{_option(branch)}", known, hint="`%forward` lists them"
+        )
+
+    async def _end(self, keys: Sequence[tuple[str | None, int]]) -> None:
+        for key in keys:
+            await self._listeners.pop(key).close()
+
+
+class _Listener:
+    """One port on the host, and the connections that came through it."""
+
+    def __init__(
+        self,
+        port: int,
+        branch: str | None,
+        channel_of: ChannelOf,
+        has_room: Callable[[], bool],
+        *,
+        answered: bool,
+    ) -> None:
+        self.connections: set[asyncio.Task[None]] = set()
+        self.host_port = 0
+        self._port = port
+        self._branch = branch
+        self._channel_of = channel_of
+        self._has_room = has_room
+        self._answered = answered
+        self._server: asyncio.Server | None = None
+        self._closed = False
+
+    def forward(self) -> Forward:
+        return Forward(
+            port=self._port,
+            host_port=self.host_port,
+            branch=self._branch,
+            connections=len(self.connections),
+            answered=self._answered,
+        )
+
+    async def listen(self, to: int | None) -> None:
+        if to is not None:
+            await self._listen(to)
+            return
+        try:
+            await self._listen(self._port if self._port >= _FIRST_FREE_FOR_ALL else 0)
+        except UsageError:
+            await self._listen(0)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+        open_now = list(self.connections)
+        for connection in open_now:
+            connection.cancel()
+        await asyncio.gather(*open_now, return_exceptions=True)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _listen(self, at: int) -> None:
+        try:
+            self._server = await asyncio.start_server(self._welcome, ADDRESS, at, limit=CHUNK_BYTES)
+        except OSError as error:
+            raise _no_port(at, error) from error
+        self.host_port = self._server.sockets[0].getsockname()[1]
+
+    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closed or not self._has_room():
+            reset(writer)
+            return
+        connection = asyncio.create_task(self._carry(reader, writer), name=f"port {self._port}")
+        self.connections.add(connection)
+        connection.add_done_callback(self.connections.discard)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            stream = await self._reach()
+            try:
+                await join(reader, writer, stream)
+            finally:
+                await stream.close()
+        except* (BranchpointError, OSError) as cut_off:
+            log.debug("a connection to port %s ended early: %s", self._port, cut_off.exceptions)
+        finally:
+            await cut(writer)
+
+    async def _reach(self) -> Stream:
+        # Asked anew each time: after a rollback or a switch it is another machine.
+        try:
+            stream = await self._channel_of(self._branch).open("connect", str(self._port))
+        except GuestRefusedError:
+            self._answered = False
+            raise
+        self._answered = True
+        return stream
+
+
+async def _probe(channel: StreamChannel, port: int) -> bool:
+    try:
+        stream = await channel.open("connect", str(port), timeout_s=_PROBE_S)
+    except (GuestRefusedError, GuestSilentError):
+        return False
+    await stream.close()
+    return True
+
+
+def _check_port(port: int) -> None:
+    if not 1 <= port <= _MAX_PORT:
+        raise UsageError(f"{port} is not a port", hint=f"ports are numbers from 1 to {_MAX_PORT}")
+
+
+def _no_port(at: int, error: OSError) -> UsageError:
+    if error.errno == errno.EADDRINUSE:
+        why = "is in use"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        why = f"is not for this user: those below {_FIRST_FREE_FOR_ALL} are the host's own"
+    else:
+        why = f"cannot be used: {error.strerror or error}"
+    return UsageError(
+        f"port {at} of this host {why}",
+        hint="leave --to away for one that is free, or name another",
+    )
+
+
+def _option(branch: str | None) -> str:
+    return f" --branch {branch}" if branch else ""
