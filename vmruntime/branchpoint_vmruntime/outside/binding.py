@@ -27,8 +27,9 @@ class Binding:
         Binding(name='example.org', port=8443, below=True)
         """
         below = text.startswith("*.")
-        name, port = split_host(text[2:] if below else text)
-        if not name or "*" in name or any(sign in name for sign in "/@ \t"):
+        plain = text[2:] if below else text
+        name, port = ("", None) if any(sign in plain for sign in "*/@ \t") else split_host(plain)
+        if not name:
             raise UsageError(
                 f"{text!r} is no host a secret can be bound to",
                 hint="give a name such as api.example.org, *.example.org or api.example.org:8443",

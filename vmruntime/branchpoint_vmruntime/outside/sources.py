@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Never
 
 from branchpoint_vmruntime.errors import UsageError
-from branchpoint_vmruntime.outside.facts import SecretSource
 
 _MOST_BYTES = 64 << 10
+_DELETE = 0x7F
 
 Stamp = tuple[int, int, int]
 
@@ -19,6 +19,11 @@ class Secret:
 
     def __init__(self, value: bytes) -> None:
         self.__value = value
+
+    @classmethod
+    def of(cls, text: str) -> "Secret":
+        """From text as Python has it from a variable or a prompt."""
+        return cls(text.encode(errors="surrogateescape"))
 
     def reveal(self) -> bytes:
         """The value, to be put into a request."""
@@ -34,13 +39,12 @@ class Secret:
         self.__reduce__()
 
 
-def checked(name: str, value: str, where: str) -> Secret:
-    """The value as a secret; UsageError, which does not quote it, if it cannot be one."""
-    secret = Secret(value.encode())
-    wrong = _fault(value)
-    # Shown by a debugger that prints local names in tracebacks.
-    del value
-    if wrong:
+def checked(name: str, secret: Secret, where: str) -> Secret:
+    """The secret itself; UsageError, which does not quote the value, if it cannot be one.
+
+    Nobody on the way here keeps the bare value in a local name: some tracebacks show those.
+    """
+    if wrong := _fault(secret):
         raise UsageError(f"the secret {name} from {where} {wrong}", hint="give the value alone")
     return secret
 
@@ -53,7 +57,7 @@ def from_variable(name: str, variable: str) -> Secret:
             hint=f"set {variable} before the kernel starts, or name another source: "
             "a variable (env:NAME) or a file (file:PATH)",
         )
-    return checked(name, os.environ[variable], f"${variable}")
+    return checked(name, Secret.of(os.environ[variable]), f"${variable}")
 
 
 def from_file(name: str, path: Path) -> tuple[Secret, Stamp]:
@@ -68,14 +72,13 @@ def from_file(name: str, path: Path) -> tuple[Secret, Stamp]:
             f"the secret {name} is to come from {path}, which cannot be read: {error.strerror}",
             hint="put it there, readable by you alone, or name another source",
         ) from error
-    text = _text(found)
-    if text is None:
+    if len(found.reveal()) > _MOST_BYTES or not _is_text(found):
         raise UsageError(
             f"the secret {name} is to come from {path}, which is no text of at most 64 KiB",
             hint="the file holds the value and nothing else",
         )
-    value = checked(name, text.reveal().decode(), str(path))
-    return value, (status.st_mtime_ns, status.st_size, status.st_ino)
+    value = Secret(found.reveal().removesuffix(b"\n").removesuffix(b"\r"))
+    return checked(name, value, str(path)), (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def stamp(path: Path) -> Stamp | None:
@@ -87,33 +90,22 @@ def stamp(path: Path) -> Stamp | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def describe(source: SecretSource) -> str:
-    """Where a secret comes from, in words.
-
-    >>> describe(SecretSource(variable="TOKEN"))
-    '$TOKEN'
-    """
-    if source.variable is not None:
-        return f"${source.variable}"
-    return str(source.file) if source.file is not None else "what was typed in"
-
-
-def _text(found: Secret) -> Secret | None:
-    raw = found.reveal()
-    if len(raw) > _MOST_BYTES:
-        return None
+def _is_text(secret: Secret) -> bool:
     try:
-        raw.decode()
+        secret.reveal().decode()
     except UnicodeDecodeError:
-        return None
-    return Secret(raw.removesuffix(b"\n").removesuffix(b"\r"))
+        return False
+    return True
 
 
-def _fault(value: str) -> str:
-    if not value:
+def _fault(secret: Secret) -> str:
+    raw = secret.reveal()
+    if not raw:
         return "is empty"
-    if any(ord(sign) < ord(" ") or ord(sign) == 0x7F for sign in value):
+    if not _is_text(secret):
+        return "is no text"
+    if any(byte < ord(" ") or byte == _DELETE for byte in raw):
         return "holds a line break or another control character"
-    if value != value.strip():
+    if raw != raw.strip():
         return "begins or ends with a blank"
     return ""

@@ -75,8 +75,8 @@ class Vault:
 
         One of the same name is replaced, and its placeholders stay.
         """
-        given = None if value is None else sources.checked(spec.name, value, "what was typed in")
-        # Shown by a debugger that prints local names in tracebacks.
+        given = None if value is None else Secret.of(value)
+        # Some tracebacks show local names.
         del value
         if not _NAME.fullmatch(spec.name):
             raise UsageError(
@@ -91,7 +91,10 @@ class Vault:
         bindings = tuple(Binding.parse(host) for host in spec.hosts)
         template = Template.parse(spec.header)
         self._refuse_a_second(spec.name, bindings, template)
-        found, read_at = (given, None) if given is not None else _read(spec)
+        if given is None:
+            found, read_at = _read(spec)
+        else:
+            found, read_at = sources.checked(spec.name, given, "what was typed in"), None
         self._kept[spec.name] = _Kept(
             spec=spec, bindings=bindings, template=template, value=found, read_at=read_at
         )
