@@ -66,6 +66,10 @@ class Home:
         """What machines did outside."""
         return self.root / "ledger.db"
 
+    def control(self, session: str) -> Path:
+        """The socket at which the owner of a session is asked, while there is one."""
+        return self.run / f"{session}.sock"
+
     def ensure(self) -> None:
         """Make every folder, closed to other users. StorageError if that cannot be."""
         for folder in (

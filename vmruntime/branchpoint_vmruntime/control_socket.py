@@ -1,0 +1,283 @@
+"""The socket at which the owner of a session is asked for things by other processes of its user.
+
+JSON lines, one request and one answer at a time: `{"v": 1, "op": ..., FIELD: ...}`, answered by
+`{"v": 1, "ok": {...}}` or `{"v": 1, "error": {"message", "hint", "usage"}}`.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    SessionBusyError,
+    StorageError,
+    UsageError,
+)
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+MAX_LINE_BYTES = 1 << 20
+# More at once than a user's commands and panels can be expected to hold open.
+MAX_PEERS = 64
+_ASK_TIMEOUT_S = 60.0
+_CONNECT_TIMEOUT_S = 5.0
+_TOO_LONG = f"that is more than the {MAX_LINE_BYTES >> 20} MiB that fit into one message"
+
+Handler = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+
+class ControlServer:
+    """Answers at a socket while it is entered. What may be asked for is what `handlers` names.
+
+    Only processes of user `uid` are answered, by default this one's.
+    """
+
+    def __init__(
+        self, path: Path, handlers: Mapping[str, Handler], *, uid: int | None = None
+    ) -> None:
+        self._path = path
+        self._handlers = handlers
+        self._uid = os.getuid() if uid is None else uid
+        self._server: asyncio.Server | None = None
+        self._peers: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Begin to listen.
+
+        SessionBusyError if another process listens there, StorageError if the file cannot be made.
+        """
+        listening = _listen(self._path)
+        try:
+            self._server = await asyncio.start_unix_server(
+                self._welcome, sock=listening, limit=MAX_LINE_BYTES
+            )
+        except BaseException:
+            listening.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._server is None:
+            return
+        # Not seen any more before it is closed: who finds it must find someone there.
+        self._path.unlink(missing_ok=True)
+        self._server.close()
+        there = list(self._peers)
+        for peer in there:
+            peer.cancel()
+        await asyncio.gather(*there, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def answer(self, line: bytes) -> bytes:
+        """The answer to a line, whatever it holds."""
+        try:
+            request = _parsed(line)
+            return _line({"ok": await self._handler(request)(request)})
+        except BranchpointError as error:
+            return _refusal(error)
+        except Exception as error:
+            log.exception("a request at the control socket failed")
+            return _refusal(BranchpointError(f"that failed: {type(error).__name__}: {error}"))
+
+    def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        allowed = _peer_uid(writer.get_extra_info("socket")) == self._uid
+        closing = self._server is None or not self._server.is_serving()
+        if closing or not allowed or len(self._peers) >= MAX_PEERS:
+            writer.transport.abort()
+            return
+        peer = asyncio.create_task(self._serve(reader, writer), name="control")
+        self._peers.add(peer)
+        peer.add_done_callback(self._peers.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            # Whoever goes away in between has gone; what it asked for was done.
+            with contextlib.suppress(ConnectionError):
+                while line := await _next_line(reader):
+                    writer.write(await self.answer(line))
+                    await writer.drain()
+        except UsageError as error:
+            writer.write(_refusal(error))
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    def _handler(self, request: Mapping[str, Any]) -> Handler:
+        version, op = request.get("v"), request.get("op")
+        if version != VERSION:
+            raise UsageError(
+                f"this kernel understands version {VERSION} of the control socket, not {version!r}",
+                hint="use the branchpoint that the kernel runs, or restart the kernel",
+            )
+        handler = self._handlers.get(op) if isinstance(op, str) else None
+        if handler is None:
+            raise UsageError(
+                f"this kernel cannot be asked for {op!r}; it can for: {', '.join(self._handlers)}",
+                hint="restart the kernel if branchpoint was updated since it began",
+            )
+        return handler
+
+
+class ControlClient:
+    """A connection to the owner of a session, while it is entered."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect. UsageError if nobody has the session open."""
+        connection = _connected(self._path)
+        if connection is None:
+            raise UsageError(
+                "no kernel has that session open", hint="open its notebook and try again"
+            )
+        self._reader, self._writer = await asyncio.open_unix_connection(
+            sock=connection, limit=MAX_LINE_BYTES
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            with contextlib.suppress(ConnectionError):
+                await self._writer.wait_closed()
+
+    async def ask(
+        self, op: str, *, timeout_s: float = _ASK_TIMEOUT_S, **fields: Any
+    ) -> Mapping[str, Any]:
+        """Ask for something and wait for it; what the owner refuses is raised in its words."""
+        if self._reader is None or self._writer is None:
+            raise UsageError("the client is not entered; use `async with ControlClient(path)`")
+        request = _line({**fields, "op": op})
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._writer.write(request)
+                await self._writer.drain()
+                line = await _next_line(self._reader)
+        except ConnectionError:
+            line = b""
+        except TimeoutError as error:
+            raise BranchpointError(
+                f"the session's kernel did not answer {op!r} within {timeout_s:g} s",
+                hint="it may be held up; look at its log",
+            ) from error
+        if not line:
+            raise BranchpointError("the session's kernel hung up before it answered")
+        return _granted(_parsed(line))
+
+
+def _granted(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    match answer:
+        case {"ok": {} as granted}:
+            return cast("Mapping[str, Any]", granted)
+        case {"error": {"message": str(message), "hint": str(hint), "usage": usage}}:
+            raise (UsageError if usage else BranchpointError)(message, hint=hint)
+        case _:
+            raise BranchpointError("the session's kernel answered with what cannot be read")
+
+
+def _parsed(line: bytes) -> Mapping[str, Any]:
+    # Too deep a nesting is a RecursionError.
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("what was sent is not JSON") from error
+    if not isinstance(found, dict):
+        raise UsageError("what was sent is not a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+async def _next_line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError as error:
+        raise UsageError(_TOO_LONG) from error
+
+
+def _line(fields: Mapping[str, Any]) -> bytes:
+    line = json.dumps({"v": VERSION, **fields}).encode() + b"\n"
+    if len(line) > MAX_LINE_BYTES:
+        raise UsageError(_TOO_LONG)
+    return line
+
+
+def _refusal(error: BranchpointError) -> bytes:
+    usage = isinstance(error, UsageError)
+    return _line({"error": {"message": str(error), "hint": error.hint, "usage": usage}})
+
+
+def _listen(path: Path) -> socket.socket:
+    other = _connected(path)
+    if other is not None:
+        other.close()
+        raise SessionBusyError(f"another process answers at {path}")
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The file gets its mode from the socket: it is never open to others, not for a moment.
+        os.fchmod(listening.fileno(), 0o600)
+        path.unlink(missing_ok=True)
+        with _short(path) as name:
+            listening.bind(name)
+        listening.settimeout(0)
+    except OSError as error:
+        listening.close()
+        raise StorageError(f"the socket {path} cannot be made: {error.strerror}") from error
+    return listening
+
+
+def _connected(path: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(_CONNECT_TIMEOUT_S)
+    try:
+        with _short(path) as name:
+            connection.connect(name)
+        connection.settimeout(0)
+    except (FileNotFoundError, ConnectionRefusedError):
+        # Refused: the file outlived its owner.
+        connection.close()
+        return None
+    except OSError as error:
+        connection.close()
+        raise StorageError(f"the socket {path} cannot be reached: {error}") from error
+    return connection
+
+
+@contextmanager
+def _short(path: Path) -> Generator[str]:
+    # An address holds 107 bytes, a path to a home may have more.
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def _peer_uid(connection: socket.socket) -> int:
+    fields = struct.Struct("3i")
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, fields.size)
+    _, uid, _ = fields.unpack(raw)
+    return uid
