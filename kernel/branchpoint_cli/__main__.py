@@ -1,4 +1,4 @@
-"""`branchpoint`: prepare this host, look at it, show what it can do, measure it."""
+"""`branchpoint`: prepare this host, look at it, show what it can do, measure it; reach sessions."""
 
 import argparse
 import asyncio
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from branchpoint_cli import forward
 from branchpoint_cli.bench.run import run_bench
 from branchpoint_cli.demo import run_demo
 from branchpoint_cli.progress import ShownProgress
@@ -83,6 +84,7 @@ def arguments() -> argparse.ArgumentParser:
     show = add("demo", demo)
     show.add_argument("--notebook", type=Path, default=Path("notebooks/00-quickstart.ipynb"))
     show.add_argument("--output", type=Path, default=Path("demo-output"))
+    forward.add_arguments(add("forward", forward.run))
     measure = add("bench", bench)
     measure.add_argument("--runs", type=int, default=10, help="how often each is measured")
     measure.add_argument("--output", type=Path, default=Path("bench-output"))
