@@ -25,6 +25,8 @@ connection in a thread of its own, for what it asks of the user's objects may ne
 
     variables REPR_LIMIT
     -> JSON, as `variables` has it
+    environment JSON
+    -> true, when `os.environ` has these variables, and no more those that are null
 
 Nothing is imported at a wake, and every path is walked once at start: under emulation a first time
 costs 10 ms or more.
@@ -183,11 +185,23 @@ class Inquiries(Door):
 
     def _answer(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection, connection.makefile("rwb") as lines:
-            word, _, limit = lines.readline().decode().partition(" ")
+            word, _, rest = lines.readline().decode().partition(" ")
             if word == "variables":
                 names, hidden = self.shell.user_ns, self.shell.user_ns_hidden
-                found = describe_variables(names, hidden, repr_limit=int(limit))
+                found = describe_variables(names, hidden, repr_limit=int(rest))
                 lines.write(json.dumps(found).encode())
+            elif word == "environment":
+                change_environment(json.loads(rest))
+                lines.write(b"true")
+
+
+def change_environment(changes: dict[str, str | None]) -> None:
+    """Set these variables for this process and those it starts; None takes one away."""
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def load_ipython_extension(shell: Shell) -> None:

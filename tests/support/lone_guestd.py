@@ -71,6 +71,7 @@ def main(port: int, path: Path) -> None:
     notes = Notes(path)
     # A folder that no ordinary user may write to in the guest's place.
     guestd._unnamed_file = tempfile.TemporaryFile  # pyright: ignore[reportPrivateUsage]
+    guestd.RUN = path.parent
     calls = str(path.with_name("calls.sock"))
     cgroup, waking = NotedCgroup(notes, path.parent), NotedWaking(notes)
     guestd.Guestd(ControlPort(port), cgroup, waking, calls).serve()

@@ -13,6 +13,7 @@ from branchpoint.errors import BranchpointError, CellEnded
 from branchpoint.exploring import Result, Results, explore
 from branchpoint.extension import load_ipython_extension
 from branchpoint.operations import Moment, checkpoint, fork, rollback
+from branchpoint.secrets import secret
 from branchpoint.waking import Identity, identity, on_wake
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "load_ipython_extension",
     "on_wake",
     "rollback",
+    "secret",
 ]

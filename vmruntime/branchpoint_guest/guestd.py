@@ -18,7 +18,13 @@ from branchpoint_guest import wire
 from branchpoint_guest.calls import ADDRESS, Calls
 from branchpoint_guest.freezer import FreezeTimeoutError, UserCgroup
 from branchpoint_guest.installing import install
-from branchpoint_guest.kernel_process import QUESTIONS_SOCKET, KernelProcess, user_environment
+from branchpoint_guest.kernel_process import (
+    QUESTIONS_SOCKET,
+    RUN,
+    KernelProcess,
+    user_environment,
+)
+from branchpoint_guest.outfit import Outfit
 from branchpoint_guest.ports import ControlPort, find_port
 from branchpoint_guest.questions import Questions
 from branchpoint_guest.waking import IDENTITY, Waking
@@ -55,6 +61,7 @@ class Guestd:
         self._kernel: KernelProcess | None = None
         self._commands: dict[int, _Command] = {}
         self._identity_text = "{}"
+        self._outfit = Outfit(RUN)
         self._handlers: dict[str, Callable[[Message], Message | None]] = {
             "ping": self._ping,
             "start": self._start,
@@ -65,6 +72,8 @@ class Guestd:
             "exec": self._exec,
             "answer": self._answer,
             "variables": self._variables,
+            "outfit": self._take_outfit,
+            "environment": self._tell_environment,
         }
 
     def serve(self) -> None:
@@ -232,9 +241,20 @@ class Guestd:
         self._calls.answer(message["call"], message["answer"])
         return {}
 
+    def _take_outfit(self, message: Message) -> Message:
+        self._outfit.take(message["environment"], message["files"])
+        return {}
+
+    def _tell_environment(self, message: Message) -> Message | None:
+        return self._ask_hook(message, "environment", json.dumps(message["environment"]))
+
     def _variables(self, message: Message) -> Message | None:
+        return self._ask_hook(message, "variables", str(int(message["repr_limit"])))
+
+    def _ask_hook(self, message: Message, word: str, rest: str) -> Message | None:
+        """Reply with what the hook in the kernel says, whenever that is; None if there is none."""
         if self._kernel is None or self._kernel.hook is None:
-            return {"variables": None}
+            return {word: None}
         generation = self._port.generation
 
         def take(answer: bytes | None) -> None:
@@ -242,22 +262,24 @@ class Guestd:
                 return
             head = b'{"op": "reply", "id": %d, ' % message["id"]
             if answer is None:
-                refusal = b'"error": "the kernel could not say what its variables are"'
-                self._port.send_text(head, refusal, b"}")
+                self._port.send_text(head, b'"error": "the kernel gave no answer to %s"}' % name)
             else:
-                self._port.send_text(head, b'"variables": ', answer, b"}")
+                self._port.send_text(head, b'"%s": ' % name, answer, b"}")
 
-        order = f"variables {int(message['repr_limit'])}"
+        name = word.encode()
         try:
-            self._questions.ask(QUESTIONS_SOCKET, order, take, float(message["timeout_s"]))
+            timeout_s = float(message["timeout_s"])
+            self._questions.ask(QUESTIONS_SOCKET, f"{word} {rest}", take, timeout_s)
         except OSError as error:
             raise CommandError(f"the kernel cannot be asked: {error.strerror}") from error
         return None
 
     def _exec(self, message: Message) -> None:
-        command = _Command(
-            message, self._cgroup, json.loads(self._identity_text), self._port.generation
-        )
+        environment = self._outfit.dress(user_environment()) | {
+            f"BRANCHPOINT_{name.upper()}": str(value)
+            for name, value in json.loads(self._identity_text).items()
+        }
+        command = _Command(message, self._cgroup, environment, self._port.generation)
         self._commands[command.process.pid] = command
 
     def _reap(self) -> None:
@@ -291,16 +313,13 @@ class _Command:
     """A command of the host's, run among the user's processes, its output kept in unnamed files."""
 
     def __init__(
-        self, message: Message, cgroup: UserCgroup, identity: Message, generation: int
+        self, message: Message, cgroup: UserCgroup, environment: dict[str, str], generation: int
     ) -> None:
         self.id = message["id"]
         self.generation = generation
         self._output, self._errors, stdin = (_unnamed_file() for _ in range(3))
         stdin.write(message.get("stdin", "").encode())
         stdin.seek(0)
-        environment = user_environment() | {
-            f"BRANCHPOINT_{name.upper()}": str(value) for name, value in identity.items()
-        }
         self.process = subprocess.Popen(
             message["argv"],
             cwd=message.get("cwd", "/root"),

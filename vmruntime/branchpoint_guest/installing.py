@@ -1,4 +1,4 @@
-"""What of ours the user's processes find: packages to import, and the command `branchpoint`."""
+"""What of ours the user's processes find: packages to import, the command, whom to trust."""
 
 import sys
 from pathlib import Path
@@ -10,10 +10,12 @@ sys.path.insert(0, "{library}")
 from branchpoint.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """
+_APT_TRUST = 'Acquire::https::CaInfo "/run/branchpoint/ca.pem";\n'
 
 
 def install(library: Path) -> None:
-    """Put both in place, without an environment variable for all to see."""
+    """Put it in place, without an environment variable for all to see."""
+    trust(Path("/"))
     minor = sys.version_info.minor
     folder = Path(f"/usr/local/lib/python3.{minor}/dist-packages")
     folder.mkdir(parents=True, exist_ok=True)
@@ -21,3 +23,16 @@ def install(library: Path) -> None:
     _COMMAND.parent.mkdir(parents=True, exist_ok=True)
     _COMMAND.write_text(_COMMAND_TEXT.format(library=library))
     _COMMAND.chmod(0o755)
+
+
+def trust(root: Path) -> None:
+    """Begin with the image's certificates where the host may add the session's to them."""
+    bundle = root / "etc/ssl/certs/ca-certificates.crt"
+    if not bundle.exists():
+        return
+    trusted = root / "run/branchpoint/ca.pem"
+    trusted.write_bytes(bundle.read_bytes())
+    trusted.chmod(0o644)
+    # apt heeds no variable for this.
+    (root / "etc/apt/apt.conf.d").mkdir(parents=True, exist_ok=True)
+    (root / "etc/apt/apt.conf.d/99branchpoint").write_text(_APT_TRUST)

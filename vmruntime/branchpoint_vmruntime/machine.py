@@ -31,6 +31,8 @@ from branchpoint_vmruntime.incarnation import Awake, Frozen, Identity, host_name
 from branchpoint_vmruntime.link import ControlLink, KernelLink
 from branchpoint_vmruntime.memory.dirty import memory_use
 from branchpoint_vmruntime.monitor import Monitor
+from branchpoint_vmruntime.outfitting import fit_out
+from branchpoint_vmruntime.outside.facts import Outfit
 from branchpoint_vmruntime.process import QemuProcess
 from branchpoint_vmruntime.results import CommandResult, RunResult, describe_kernel_end
 from branchpoint_vmruntime.spec import MachineSpec, Port
@@ -234,6 +236,10 @@ class Machine:
         fields = {"repr_limit": repr_limit, "timeout_s": timeout_s}
         reply = await self.control.ask("variables", fields, timeout_s=timeout_s)
         return reply["variables"]
+
+    async def outfit(self, outfit: Outfit, *, timeout_s: float) -> None:
+        """Give the user's processes variables and files."""
+        await fit_out(self.control, outfit, timeout_s=timeout_s)
 
     async def interrupt(self, *, timeout_s: float = 5.0) -> None:
         """SIGINT to the kernel's process group."""

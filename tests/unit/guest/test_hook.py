@@ -155,6 +155,16 @@ def test_a_question_is_answered_with_json(shell: PlainShell, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("inquiries")
+def test_the_environment_is_changed_by_the_time_it_is_answered(tmp_path: Path) -> None:
+    os.environ["TAKEN_AWAY"] = "x"
+    with connected(tmp_path / "questions") as guestd, guestd.makefile("rb") as lines:
+        guestd.sendall(b'environment {"A": "1 \\u00fc", "TAKEN_AWAY": null, "NEVER_SET": null}\n')
+        assert lines.read() == b"true"
+    assert os.environ["A"] == "1 \xfc"
+    assert not {"TAKEN_AWAY", "NEVER_SET"} & set(os.environ)
+
+
+@pytest.mark.usefixtures("inquiries")
 def test_a_question_that_hangs_holds_up_no_other(shell: PlainShell, tmp_path: Path) -> None:
     hanging, go_on = threading.Event(), threading.Event()
 

@@ -1,0 +1,38 @@
+"""What the host gives the user's processes on waking: variables, and files beside the identity."""
+
+from pathlib import Path
+
+
+class Outfit:
+    """Variables as last given, and where the files are put."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._environment: dict[str, str | None] = {}
+
+    def take(self, environment: dict[str, str | None], files: dict[str, str]) -> None:
+        """Put the files in place, and remember the variables; None takes one away.
+
+        ValueError if a name cannot be one; then nothing was done.
+        """
+        for name in files:
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise ValueError(f"{name!r} cannot name a file in {self._folder}")
+        for name, value in environment.items():
+            if not name or "=" in name or "\0" in f"{name}{value or ''}":
+                raise ValueError(f"{name!r} cannot be set as a variable")
+        for name, text in files.items():
+            self._place(name, text)
+        self._environment |= environment
+
+    def dress(self, environment: dict[str, str]) -> dict[str, str]:
+        """A process's environment, with what was given."""
+        dressed = {**environment, **self._environment}
+        return {name: value for name, value in dressed.items() if value is not None}
+
+    def _place(self, name: str, text: str) -> None:
+        """Nobody is to read half of it, and who has opened the former one keeps it whole."""
+        written = self._folder / f".{name}.new"
+        written.write_text(text)
+        written.chmod(0o644)
+        written.replace(self._folder / name)
