@@ -202,6 +202,49 @@ def test_a_new_branch_of_a_dropped_ones_name_is_another() -> None:
     assert "an earlier branch 'ridge'" in str(refusal(vault, "ridge", HOST, old))
 
 
+def test_a_session_that_is_taken_up_again_knows_its_placeholders(tmp_path: Path) -> None:
+    file = tmp_path / "placeholders.json"
+    vault = Vault(file)
+    vault.add(a_spec(), VALUE)
+    of_main = placeholder(vault)
+    vault.inherit("ridge", "main")
+    vault.inherit("lasso", "main")
+    of_lasso = placeholder(vault, "lasso")
+    vault.revoke("lasso")
+    again = Vault(file)
+    again.add(a_spec(), VALUE)
+    assert placeholder(again) == of_main
+    headers = ((b"x", of_main),)
+    assert again.inject("ridge", HOST, b"/", headers).headers[0] == (b"x", VALUE.encode())
+    assert "was dropped" in str(refusal(again, "main", HOST, of_lasso))
+    assert "was dropped" in str(refusal(again, "lasso", HOST, of_lasso))
+
+
+def test_what_is_kept_of_a_vault_holds_no_value_and_is_its_owners_alone(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "placeholders.json")
+    vault.add(a_spec(), VALUE)
+    vault.issue("main")
+    (file,) = tmp_path.iterdir()
+    assert VALUE not in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("damaged", ["", "[]", '{"origins": {"a": 1}}', "\x00"])
+def test_a_damaged_file_of_placeholders_is_begun_anew(tmp_path: Path, damaged: str) -> None:
+    file = tmp_path / "placeholders.json"
+    file.write_text(damaged)
+    vault = Vault(file)
+    vault.add(a_spec(), VALUE)
+    its = placeholder(vault)
+    assert its in file.read_bytes()
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_vault(tmp_path: Path) -> None:
+    vault = Vault(tmp_path / "gone" / "placeholders.json")
+    vault.add(a_spec(), VALUE)
+    assert placeholder(vault) == placeholder(vault)
+
+
 def test_a_removed_secret_goes_out_no_more() -> None:
     vault = a_vault()
     its = placeholder(vault)

@@ -4,11 +4,16 @@ A placeholder is worth nothing by itself. It says whose use of which secret a re
 the branch it was made for, or one whose memory came from there, may say so.
 """
 
+import json
+import logging
 import re
 import secrets
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from branchpoint_vmruntime.errors import RefusedError
+
+log = logging.getLogger(__name__)
 
 _RANDOM_BYTES = 16
 LOOKS_LIKE_ONE = re.compile(
@@ -34,12 +39,18 @@ class _Holdings:
 
 
 class Placeholders:
-    """All placeholders of a session, in memory."""
+    """All placeholders of a session, kept in a file if one is given.
 
-    def __init__(self) -> None:
+    A machine that is taken up again next week has them in its memory still.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
         self._origins: dict[str, Origin] = {}
         self._holdings: dict[str, _Holdings] = {}
         self._revoked: set[str] = set()
+        self._file = file
+        if file is not None and file.exists():
+            self._load(file)
 
     def known(self) -> list[str]:
         """Every one ever made, those of dropped branches as well."""
@@ -72,6 +83,7 @@ class Placeholders:
             made = f"branchpoint-{name}-{secrets.token_urlsafe(_RANDOM_BYTES)}"
             own[name] = made
             self._origins[made] = Origin(branch=branch, name=name)
+            self._save()
         return own[name]
 
     def inherit(self, branch: str, parent: str | None) -> None:
@@ -79,13 +91,54 @@ class Placeholders:
 
         A branch made anew under the name of a dropped one begins with nothing of it.
         """
+        before = branch in self._revoked, self._holdings.get(branch, _Holdings()).inherited.copy()
         self._revoked.discard(branch)
         holdings = self._holdings.setdefault(branch, _Holdings())
         source = self._holdings.get(parent) if parent is not None else None
         if source is not None and source is not holdings:
             holdings.inherited |= source.inherited | set(source.own.values())
+        if before != (False, holdings.inherited):
+            self._save()
 
     def revoke(self, branch: str) -> None:
         """Accept nothing of that branch any more. What descendants inherited stays theirs."""
         self._holdings.pop(branch, None)
         self._revoked.add(branch)
+        self._save()
+
+    def _load(self, file: Path) -> None:
+        try:
+            kept = json.loads(file.read_text())
+            origins = {
+                word: Origin(branch=branch, name=name)
+                for word, (branch, name) in kept["origins"].items()
+            }
+            holdings = {
+                branch: _Holdings(own=own, inherited=set(inherited))
+                for branch, (own, inherited) in kept["holdings"].items()
+            }
+            revoked = set(kept["revoked"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            # Nothing is lost but what machines hold of old: they are told to ask anew.
+            log.warning("placeholders could not be read from %s: %s", file, error)
+        else:
+            self._origins, self._holdings, self._revoked = origins, holdings, revoked
+
+    def _save(self) -> None:
+        if self._file is None:
+            return
+        kept = {
+            "origins": {word: (of.branch, of.name) for word, of in self._origins.items()},
+            "holdings": {
+                branch: (each.own, sorted(each.inherited))
+                for branch, each in self._holdings.items()
+            },
+            "revoked": sorted(self._revoked),
+        }
+        written = self._file.with_suffix(".new")
+        try:
+            written.touch(mode=0o600)
+            written.write_text(json.dumps(kept))
+            written.replace(self._file)
+        except OSError as error:
+            log.warning("placeholders could not be kept in %s: %s", self._file, error)

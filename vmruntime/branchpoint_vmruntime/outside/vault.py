@@ -7,6 +7,7 @@ every branch, and names with them the secret it means.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from branchpoint_vmruntime.errors import (
     BranchpointError,
@@ -64,11 +65,12 @@ class Vault:
     """What is secret, and to which hosts and branches it is of use.
 
     A host is given as `HOST` or `HOST:PORT`; without a port, secrets bound to one port do not go.
+    With a file for them, placeholders, never values, outlive this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, placeholders: Path | None = None) -> None:
         self._kept: dict[str, _Kept] = {}
-        self._placeholders = Placeholders()
+        self._placeholders = Placeholders(placeholders)
 
     def add(self, spec: SecretSpec, value: str | None = None) -> None:
         """Take a secret in, its value read from its source unless given; UsageError in words.
