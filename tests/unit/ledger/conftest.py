@@ -4,6 +4,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from tests.unit.ledger.callers import Living
 
 from branchpoint_vmruntime.ledger.ledger import Ledger
 
@@ -17,3 +18,8 @@ def ledger_path(tmp_path: Path) -> Path:
 def ledger(ledger_path: Path) -> Generator[Ledger]:
     with Ledger.open(ledger_path) as opened:
         yield opened
+
+
+@pytest.fixture
+def alive() -> Living:
+    return Living()

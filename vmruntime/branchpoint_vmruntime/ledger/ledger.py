@@ -109,17 +109,21 @@ class Ledger:
         rows = self._database.rows(f"{_ENTRIES} WHERE entries.number = :number", number=number)
         return entry_from_row(rows[0]) if rows else None
 
-    def open_under_key(self, session: str, kind: EntryKind, key: str) -> Entry | None:
-        """The newest entry that was let through under that key, whatever has become of it."""
+    def under_key(self, session: str, kind: EntryKind, key: str) -> list[Entry]:
+        """What was let through under that key, whatever has become of it, newest first."""
         rows = self._database.rows(
             f"{_ENTRIES} WHERE session = :session AND kind = :kind AND key = :key AND key != ''"
-            " AND decision = :allowed ORDER BY entries.number DESC LIMIT 1",
+            " AND decision = :allowed ORDER BY entries.number DESC",
             session=session,
             kind=kind.value,
             key=storable(key),
             allowed=Decision.ALLOWED.value,
         )
-        return entry_from_row(rows[0]) if rows else None
+        return [entry_from_row(row) for row in rows]
+
+    def open_under_key(self, session: str, kind: EntryKind, key: str) -> Entry | None:
+        """The newest entry that was let through under that key, whatever has become of it."""
+        return next(iter(self.under_key(session, kind, key)), None)
 
     def unfinished(self, incarnation: str) -> list[Entry]:
         """What that machine began and that has no outcome yet, oldest first."""
