@@ -108,10 +108,11 @@ SCALARS = some.none() | some.booleans() | some.integers() | some.floats() | some
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_made_up_calls_are_answered_or_refused_in_words(
-    calls: OnceCalls, request: dict[str, Any]
+    ledger: Ledger, request: dict[str, Any]
 ) -> None:
     @in_a_loop
     async def call() -> None:
+        calls = OnceCalls(OnceDesk(ledger, Living()))
         gone = asyncio.Event()
         answering = asyncio.create_task(calls.answer(MAIN, request, gone))
         await asyncio.sleep(0)
