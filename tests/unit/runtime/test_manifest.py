@@ -1,5 +1,8 @@
 """branchpoint.yaml: what it may say, and for all else the line that says it."""
 
+import json
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,14 @@ from branchpoint_vmruntime.foundation import KERNEL_ARGV
 from branchpoint_vmruntime.manifest import FILE_NAME, Manifest
 from branchpoint_vmruntime.spec import MachineSize
 
+TOP = ["machine", "kernel", "budgets", "egress", "secrets", "files", "prices"]
+FIELD_NAMES = st.sampled_from(
+    [
+        *("memory", "machines", "tokens", "money", "forks", "time", "vcpus", "allow", "host"),
+        *("hosts", "ports", "methods", "private", "inspect", "from", "header", "env", "file"),
+        *("currency", "models", "input", "output", "TOKEN", "*"),
+    ]
+)
 KERNEL = ("julia", "-i", "{connection_file}")
 
 
@@ -136,13 +147,45 @@ def test_what_cannot_be_is_an_error_with_file_line_and_reason(
     assert why in str(caught.value)
 
 
-@given(st.text(max_size=60) | st.text(alphabet="machine: kernel[]{}1vcpu-gb.\n -*&", max_size=60))
-def test_any_text_at_all_is_a_manifest_or_a_manifest_error(text: str) -> None:
+VALUES = st.recursive(
+    st.sampled_from(["1gb", "pip", "x.example", "env", "none", "2h", "5", "-1", "", "a", "*"])
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELD_NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+ANY_YAML = (
+    st.text(max_size=60)
+    | st.text(alphabet="machine: kernel[]{}1vcpu-gb.\n -*&", max_size=60)
+    | st.dictionaries(st.sampled_from(TOP), VALUES, max_size=4).map(partial(json.dumps, indent=1))
+)
+
+
+@given(ANY_YAML)
+def test_any_text_at_all_is_a_manifest_or_an_error_with_a_line(text: str) -> None:
     try:
         manifest = Manifest.parse(text)
-    except ManifestError:
-        return
-    assert 256 <= manifest.size.memory_mib <= 65536
+    except ManifestError as error:
+        found = re.match(r"branchpoint\.yaml, line ([0-9]+): .", str(error))
+        # YAML ends lines in more ways than one.
+        line = 0 if found is None else int(found[1])
+    else:
+        line = 1
+        assert 256 <= manifest.size.memory_mib <= 65536
+    assert 1 <= line <= len(text) + 1
+
+
+def test_what_is_nested_without_end_is_refused() -> None:
+    with pytest.raises(ManifestError, match="line 1: nested too deep"):
+        Manifest.parse("[" * 100_000)
+
+
+def test_a_character_that_yaml_cannot_read_has_its_line() -> None:
+    with pytest.raises(ManifestError, match="line 3: not YAML: special characters"):
+        Manifest.parse("machine: 1vcpu-1gb\n# so far\n# so \0 good\n")
 
 
 @pytest.mark.parametrize("field", ["machine: 1vcpu-{}gb", "machine: {{memory: {}gb}}"])

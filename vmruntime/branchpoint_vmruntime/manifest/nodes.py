@@ -1,0 +1,90 @@
+"""Walks YAML nodes, which know their lines, unlike the values made from them."""
+
+from collections.abc import Callable, Mapping
+from typing import NoReturn, TypeVar
+
+import yaml
+
+from branchpoint_vmruntime.errors import ManifestError, UsageError
+
+Value = TypeVar("Value")
+
+NOTHING = "tag:yaml.org,2002:null"
+_FLAGS = {"true": True, "false": False, "yes": True, "no": False}
+
+
+class Nodes:
+    """Reads the nodes of one file. What cannot be is a ManifestError with file and line."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def root(self, text: str) -> yaml.Node | None:
+        """The node of all that a text says; None if it says nothing."""
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            raise ManifestError(self._not_yaml(text, error)) from error
+        except RecursionError as error:
+            raise ManifestError(f"{self._name}, line 1: nested too deep to be read") from error
+        return None if root is None or root.tag == NOTHING else root
+
+    def fields(self, node: yaml.Node, known: tuple[str, ...]) -> Mapping[str, yaml.Node]:
+        """The fields of a mapping that has no others than those known."""
+        if not isinstance(node, yaml.MappingNode):
+            self.refuse(node, f"expected fields: {', '.join(known)}")
+        fields: dict[str, yaml.Node] = {}
+        for key, name, value in self.named(node):
+            if name not in known:
+                self.refuse(key, f"{name!r} is not a field here; there is: {', '.join(known)}")
+            fields[name] = value
+        return fields
+
+    def named(self, node: yaml.Node) -> list[tuple[yaml.Node, str, yaml.Node]]:
+        """Each key of a mapping, as a node and as text, with its value."""
+        if not isinstance(node, yaml.MappingNode):
+            self.refuse(node, "expected names, each with what is said of it")
+        named: list[tuple[yaml.Node, str, yaml.Node]] = []
+        for key, value in node.value:
+            name = self.text(key)
+            if any(name == other for _, other, _ in named):
+                self.refuse(key, f"{name!r} is given twice")
+            named.append((key, name, value))
+        return named
+
+    def one_or_more(self, node: yaml.Node) -> list[yaml.Node]:
+        """The parts of a list; what is no list is its only part."""
+        return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]
+
+    def text(self, node: yaml.Node) -> str:
+        """A plain value as it is written."""
+        if not isinstance(node, yaml.ScalarNode):
+            self.refuse(node, "expected a plain value")
+        return str(node.value)
+
+    def flag(self, node: yaml.Node) -> bool:
+        """True or false."""
+        value = _FLAGS.get(self.text(node).lower())
+        if value is None:
+            self.refuse(node, f"{self.text(node)!r} is neither true nor false")
+        return value
+
+    def parsed(self, node: yaml.Node, parse: Callable[[str], Value]) -> Value:
+        """What `parse` makes of a plain value; its UsageError gets the line."""
+        text = self.text(node)
+        try:
+            return parse(text)
+        except UsageError as error:
+            self.refuse(node, f"{error}; {error.hint}" if error.hint else str(error))
+
+    def refuse(self, node: yaml.Node, why: str) -> NoReturn:
+        """ManifestError that says why, and where the node stands."""
+        raise ManifestError(f"{self._name}, line {node.start_mark.line + 1}: {why}")
+
+    def _not_yaml(self, text: str, error: yaml.YAMLError) -> str:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        # What YAML cannot read at all, such as a control character, has no mark but its place.
+        before = text[: getattr(error, "position", 0)]
+        line = before.count("\n") if mark is None else mark.line
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+        return f"{self._name}, line {line + 1}: not YAML: {problem}"
