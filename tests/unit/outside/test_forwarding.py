@@ -23,7 +23,7 @@ from tests.unit.outside.forwarded import (
 )
 
 from branchpoint_vmruntime.errors import StreamResetError, UnknownNameError, UsageError
-from branchpoint_vmruntime.outside.forwarding import ADDRESS
+from branchpoint_vmruntime.outside.forwarding import ADDRESS, MAX_FORWARDS
 
 MUCH = 16 << 20
 REQUEST = b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -261,21 +261,13 @@ async def test_nothing_listening_inside_is_told_and_forgotten_once_something_doe
 
 
 @in_a_loop
-async def test_it_has_the_same_number_on_the_host_if_that_is_free() -> None:
+async def test_it_has_the_port_on_the_host_that_was_chosen() -> None:
     with taken_port() as other:
-        port = other.getsockname()[1]
-    async with forwards_of(Branches(main=machine(echo, port))) as forwards:
-        assert (await forwards.add(port)).host_port == port
-
-
-@in_a_loop
-async def test_it_gets_another_number_if_its_own_is_in_use() -> None:
-    with taken_port() as other:
-        port = other.getsockname()[1]
-        async with forwards_of(Branches(main=machine(says(b"in"), port))) as forwards:
-            forward = await forwards.add(port)
-            assert forward.host_port != port
-            assert await ask(forward) == b"in"
+        free = other.getsockname()[1]
+    async with forwards_of(Branches(main=machine(says(b"in")))) as forwards:
+        forward = await forwards.add(PORT, to=free)
+        assert forward.host_port == free
+        assert await ask(forward) == b"in"
 
 
 @in_a_loop
@@ -304,6 +296,17 @@ async def test_the_same_port_of_the_same_branch_is_forwarded_once() -> None:
         forward = await forwards.add(PORT)
         with pytest.raises(UsageError, match=f"already: {ADDRESS}:{forward.host_port}"):
             await forwards.add(PORT)
+
+
+@in_a_loop
+async def test_there_is_a_limit_to_what_is_forwarded() -> None:
+    async with forwards_of(Branches(main=machine(echo))) as forwards:
+        for port in range(1, MAX_FORWARDS + 1):
+            await forwards.add(port)
+        with pytest.raises(UsageError, match=f"{MAX_FORWARDS} ports are forwarded already"):
+            await forwards.add(PORT)
+        await forwards.remove(1)
+        assert await forwards.add(PORT)
 
 
 @in_a_loop

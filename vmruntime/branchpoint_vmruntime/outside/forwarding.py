@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 ADDRESS = "127.0.0.1"
 # Over all forwards of a session: a machine has other streams as well.
 MAX_CONNECTIONS = 256
+# Code in a machine may ask for forwards, each of which takes a descriptor of the host.
+MAX_FORWARDS = 64
 _MAX_PORT = 65535
 _FIRST_FREE_FOR_ALL = 1024
 _PROBE_S = 10.0
@@ -80,14 +82,16 @@ class Forwards:
     async def add(self, port: int, *, to: int | None = None, branch: str | None = None) -> Forward:
         """Forward a port of a branch, or of whichever is the current one.
 
-        `to` is the port on the host; otherwise the same number if it is free, or any that is.
+        `to` is the port on the host; otherwise one that is free: a machine may ask for this, and is
+        not to take the number under which something else is looked for on the host.
+
         UsageError if that cannot be; nothing listening inside is no error, see `Forward.answered`.
         """
         _check_port(port)
         if to is not None:
             _check_port(to)
         async with self._changing:
-            self._require_new(port, branch)
+            self._require_room(port, branch)
             answered = await _probe(self._channel_of(branch), port)
             listener = _Listener(port, branch, self._channel_of, self._has_room, answered=answered)
             await listener.listen(to)
@@ -116,10 +120,15 @@ class Forwards:
         used = sum(len(listener.connections) for listener in self._listeners.values())
         return used < self._max_connections
 
-    def _require_new(self, port: int, branch: str | None) -> None:
+    def _require_room(self, port: int, branch: str | None) -> None:
         there = self._listeners.get((branch, port))
         if there is None:
-            return
+            if len(self._listeners) < MAX_FORWARDS:
+                return
+            raise UsageError(
+                f"{MAX_FORWARDS} ports are forwarded already, which is the limit",
+                hint="end one that is not needed: `%forward` lists them",
+            )
         of = f"branch {branch!r}" if branch else f"the current branch, {self._branch_of()!r},"
         raise UsageError(
             f"port {port} of {of} is forwarded already: {ADDRESS}:{there.host_port}",
@@ -169,13 +178,13 @@ class _Listener:
         )
 
     async def listen(self, to: int | None) -> None:
-        if to is not None:
-            await self._listen(to)
-            return
         try:
-            await self._listen(self._port if self._port >= _FIRST_FREE_FOR_ALL else 0)
-        except UsageError:
-            await self._listen(0)
+            self._server = await asyncio.start_server(
+                self._welcome, ADDRESS, to or 0, limit=CHUNK_BYTES
+            )
+        except OSError as error:
+            raise _no_port(to, error) from error
+        self.host_port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
         self._closed = True
@@ -187,13 +196,6 @@ class _Listener:
         await asyncio.gather(*open_now, return_exceptions=True)
         if self._server is not None:
             await self._server.wait_closed()
-
-    async def _listen(self, at: int) -> None:
-        try:
-            self._server = await asyncio.start_server(self._welcome, ADDRESS, at, limit=CHUNK_BYTES)
-        except OSError as error:
-            raise _no_port(at, error) from error
-        self.host_port = self._server.sockets[0].getsockname()[1]
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._closed or not self._has_room():
@@ -240,7 +242,7 @@ def _check_port(port: int) -> None:
         raise UsageError(f"{port} is not a port", hint=f"ports are numbers from 1 to {_MAX_PORT}")
 
 
-def _no_port(at: int, error: OSError) -> UsageError:
+def _no_port(to: int | None, error: OSError) -> UsageError:
     if error.errno == errno.EADDRINUSE:
         why = "is in use"
     elif error.errno in (errno.EACCES, errno.EPERM):
@@ -248,7 +250,7 @@ def _no_port(at: int, error: OSError) -> UsageError:
     else:
         why = f"cannot be used: {error.strerror or error}"
     return UsageError(
-        f"port {at} of this host {why}",
+        f"{'no port' if to is None else f'port {to}'} of this host {why}",
         hint="leave --to away for one that is free, or name another",
     )
 
