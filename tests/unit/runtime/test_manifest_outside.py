@@ -1,5 +1,6 @@
 """What branchpoint.yaml says of the outside world: egress, secrets, files, prices, limits."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,18 @@ def test_what_may_be_a_secret_is_not_repeated(text: str) -> None:
     with pytest.raises(ManifestError) as caught:
         Manifest.parse(text)
     assert "hunter2" not in str(caught.value)
+
+
+REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "manifest.md").read_text()
+EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", REFERENCE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_reference_has_a_section_for_every_field() -> None:
+    sections = re.findall(r"^## `(\w+)`$", REFERENCE, re.MULTILINE)
+    with pytest.raises(ManifestError, match=f"there is: {', '.join(sections)}$"):
+        Manifest.parse("nothing: 1")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_of_the_reference_is_a_manifest(example: str) -> None:
+    assert Manifest.parse(example) != Manifest()
