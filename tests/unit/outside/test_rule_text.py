@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.outside.facts import WEB_PORTS, Rule
+from branchpoint_vmruntime.outside.groups import groups
 from branchpoint_vmruntime.outside.rule_text import (
     GROUP_NAMES,
     parse_allowed,
@@ -40,6 +41,10 @@ def test_a_rule_is_a_host_and_perhaps_a_port(text: str, rule: Rule) -> None:
 @pytest.mark.parametrize("name", GROUP_NAMES)
 def test_a_group_is_known_by_its_name(name: str) -> None:
     assert parse_allowed(name) == name
+
+
+def test_the_groups_are_those_there_are() -> None:
+    assert set(GROUP_NAMES) == groups().keys()
 
 
 @pytest.mark.parametrize(("text", "near"), [("pipp", "pip"), ("PIP", "pip"), ("atp", "apt")])

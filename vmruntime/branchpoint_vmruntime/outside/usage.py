@@ -15,8 +15,6 @@ from branchpoint_vmruntime.ledger import Usage
 from branchpoint_vmruntime.outside.facts import Price
 from branchpoint_vmruntime.outside.members import Members
 
-NO_USAGE = "no usage in the reply"
-
 _ENDINGS = ("/chat/completions", "/completions", "/responses", "/embeddings", "/messages")
 _JSON = re.compile(r"application/(?:json|[\w.+-]+\+json)", re.IGNORECASE)
 _EVENTS = "text/event-stream"
