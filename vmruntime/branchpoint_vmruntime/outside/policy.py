@@ -1,0 +1,108 @@
+"""What the machines of each branch may reach. Pure, in memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from branchpoint_vmruntime.errors import RefusedError, UsageError
+from branchpoint_vmruntime.outside.facts import WEB_PORTS, Rule
+from branchpoint_vmruntime.outside.names import (
+    canonical_host,
+    canonical_pattern,
+    matches,
+    with_port,
+)
+
+
+class Policies:
+    """The rules of each branch. A branch that was never told of has the initial ones."""
+
+    def __init__(self, initial: Sequence[Rule]) -> None:
+        self._initial = _canonical(initial)
+        self._rules: dict[str, tuple[Rule, ...]] = {}
+
+    def rules(self, branch: str) -> tuple[Rule, ...]:
+        """What the branch may reach."""
+        return self._rules.get(branch, self._initial)
+
+    def inherit(self, branch: str, parent: str | None) -> None:
+        """Let a new branch begin with a copy of its parent's rules; of the initial ones if None."""
+        self._rules[branch] = self._initial if parent is None else self.rules(parent)
+
+    def allow(self, branch: str, rules: Sequence[Rule]) -> None:
+        """Add rules to the branch's; UsageError if one names what can be no host."""
+        self._rules[branch] = tuple(dict.fromkeys((*self.rules(branch), *_canonical(rules))))
+
+    def deny(self, branch: str, host_or_group: str) -> tuple[Rule, ...]:
+        """Take away the rules of a group, or for a host or pattern as it was allowed; those."""
+        try:
+            pattern = canonical_pattern(host_or_group)
+        except UsageError:
+            pattern = ""
+        rules = self.rules(branch)
+        away = tuple(rule for rule in rules if rule.group == host_or_group or rule.host == pattern)
+        self._rules[branch] = tuple(rule for rule in rules if rule not in away)
+        return away
+
+    def judge(self, branch: str, host: str, port: int, method: str | None) -> Rule:
+        """The rule under which it may go out; RefusedError, with the line that would allow it.
+
+        With `method` None it is not known yet: the answer then bears `methods` or `inspect` if it
+        must be looked at further.
+        """
+        try:
+            name = canonical_host(host)
+        except UsageError as error:
+            raise RefusedError(str(error)) from error
+        of_host = [rule for rule in self.rules(branch) if matches(rule.host, name)]
+        of_port = [rule for rule in of_host if port in rule.ports]
+        if not of_port:
+            others = f"; only port {_ports(of_host)} of it may" if of_host else ""
+            raise RefusedError(
+                f"{with_port(name, port)} may not be reached from branch {branch!r}{others}",
+                hint=f"%egress allow {_as_typed(name, port)}",
+            )
+        found = [rule for rule in of_port if _permits(rule, method)]
+        if not found:
+            known = ", ".join(sorted({word for rule in of_port for word in rule.methods}))
+            raise RefusedError(
+                f"{method} is not allowed to {with_port(name, port)} from branch {branch!r}; "
+                f"only {known} is",
+                hint=f"%egress allow {_as_typed(name, port)} --method {method}",
+            )
+        return _widest(found, name)
+
+
+def _permits(rule: Rule, method: str | None) -> bool:
+    return method is None or not rule.methods or method in rule.methods
+
+
+def _widest(rules: Sequence[Rule], name: str) -> Rule:
+    """What several rules allow together: the most permissive, looked into if one wants that."""
+    first = min(rules, key=lambda rule: (bool(rule.methods), rule.host != name, not rule.group))
+    return replace(
+        first,
+        private=any(rule.private for rule in rules),
+        inspect=any(rule.inspect for rule in rules),
+    )
+
+
+def _canonical(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    spelt = (
+        replace(
+            rule,
+            host=canonical_pattern(rule.host),
+            methods=tuple(method.upper() for method in rule.methods),
+        )
+        for rule in rules
+    )
+    return tuple(dict.fromkeys(spelt))
+
+
+def _ports(rules: Sequence[Rule]) -> str:
+    return ", ".join(map(str, sorted({port for rule in rules for port in rule.ports})))
+
+
+def _as_typed(name: str, port: int) -> str:
+    if port in WEB_PORTS:
+        return f"[{name}]" if ":" in name else name
+    return with_port(name, port)
