@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.support import fake_streams
 from tests.support.guest_kernel import GuestKernel
 
 from branchpoint_vmruntime.calls import CallQueue
@@ -105,6 +106,7 @@ class FakeBranch:
         self.inside = inside
         self.channel: FakeChannel | None = None
         self.heard = FakeCalls()
+        self.streams_of_machine = fake_streams.FakeChannel()
         self.silent = False
         self.reason: WakeReason | None = None
         self._asking = asyncio.Lock()
@@ -134,6 +136,13 @@ class FakeBranch:
         if self.channel is None:
             raise UsageError(f"branch {self.name!r} has no machine")
         return self.heard
+
+    @property
+    def streams(self) -> fake_streams.FakeChannel:
+        """The streams of its present machine; a test is what is at their other end."""
+        if self.channel is None:
+            raise UsageError(f"branch {self.name!r} has no machine")
+        return self.streams_of_machine
 
     @property
     def usable(self) -> bool:
@@ -223,6 +232,7 @@ class FakeBranch:
     def begin(self, channel: FakeChannel, head: CheckpointId, reason: WakeReason) -> None:
         """Be live from there."""
         self.channel, self.reason, self.heard = channel, reason, FakeCalls()
+        self.streams_of_machine = fake_streams.FakeChannel()
         self.record = replace(self.record, state=BranchState.LIVE, head=head)
 
     def stand_on(self, head: CheckpointId) -> None:
@@ -235,6 +245,7 @@ class FakeBranch:
         self.record = replace(self.record, state=state)
         if channel is not None:
             self.heard.fail(MachineEndedError("the machine has ended: it was ended"))
+            await self.streams_of_machine.end()
             await channel.guest.close()
 
     async def _introduce(self, kernel: GuestKernel, reason: WakeReason) -> None:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from tests.support.fake_streams import FakeChannel
+
 from branchpoint_vmruntime.branch import Live
 from branchpoint_vmruntime.budget import Budgets
 from branchpoint_vmruntime.calls import CallQueue
@@ -66,11 +68,17 @@ class FakeMachine:
     silent: bool = False
     own_bytes: int = 9 << 20
     heard: CallQueue = field(default_factory=lambda: CallQueue(_tell_nobody))
+    streamed: FakeChannel = field(default_factory=FakeChannel)
 
     @property
     def alive(self) -> bool:
         """Whether it has not ended."""
         return not isinstance(self.failure, MachineEndedError)
+
+    @property
+    def streams(self) -> FakeChannel:
+        """Its streams."""
+        return self.streamed
 
     @property
     def runs(self) -> bool:
@@ -98,6 +106,7 @@ class FakeMachine:
     async def end(self) -> None:
         """End it."""
         self.heard.fail(MachineEndedError("the machine has ended"))
+        await self.streamed.end()
         self.failure = self.failure or MachineEndedError("the machine has ended")
 
 

@@ -1,16 +1,20 @@
-"""`python -m tests.support.lone_guestd PORT_FD NOTES`: guestd outside a guest.
+"""`python -m tests.support.lone_guestd PORT_FD NOTES [STREAMS_FD]`: guestd outside a guest.
 
-What only the first process of a guest can do is noted in a file, a JSON list a line, and not done.
+Without a port for streams there is nobody beside it to carry them. What only the first process of a
+guest can do is noted in a file, a JSON list a line, and not done.
 """
 
 import json
+import socket
 import sys
 import tempfile
 from pathlib import Path
 
 from branchpoint_guest import guestd
 from branchpoint_guest.freezer import FreezeTimeoutError, UserCgroup
+from branchpoint_guest.kernel_process import LineSocket
 from branchpoint_guest.ports import ControlPort
+from branchpoint_guest.stream_process import StreamProcess
 from branchpoint_guest.waking import Waking
 
 
@@ -66,7 +70,34 @@ class NotedWaking(Waking):
         self._notes.add("identity", identity, host_name)
 
 
-def main(port: int, path: Path) -> None:
+class NoStreams(StreamProcess):
+    """Has ended before it began."""
+
+    def __init__(self) -> None:
+        self.link = LineSocket(socket.socketpair()[0])
+
+    @property
+    def pid(self) -> int:
+        """Nobody's."""
+        return -1
+
+    def note_end(self) -> bool:
+        """It is known."""
+        return False
+
+    def drain(self, sent: int, timeout_s: float) -> int | None:
+        """There is nobody to bring to rest."""
+        return None
+
+    def resume(self, generation: int) -> None:
+        """There is nobody to go on."""
+
+    def wake(self, generation: int) -> bool:
+        """There is nobody to wake."""
+        return False
+
+
+def main(port: int, path: Path, streams_port: str = "") -> None:
     """Serve until the host is gone."""
     notes = Notes(path)
     # A folder that no ordinary user may write to in the guest's place.
@@ -74,8 +105,12 @@ def main(port: int, path: Path) -> None:
     guestd.RUN = path.parent
     calls = str(path.with_name("calls.sock"))
     cgroup, waking = NotedCgroup(notes, path.parent), NotedWaking(notes)
-    guestd.Guestd(ControlPort(port), cgroup, waking, calls).serve()
+    if streams_port:
+        streams = StreamProcess(streams_port, socket.create_server(("127.0.0.1", 0)))
+    else:
+        streams = NoStreams()
+    guestd.Guestd(ControlPort(port), cgroup, waking, calls, streams).serve()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

@@ -27,6 +27,7 @@ from branchpoint_guest.kernel_process import (
 from branchpoint_guest.outfit import Outfit
 from branchpoint_guest.ports import ControlPort, find_port
 from branchpoint_guest.questions import Questions
+from branchpoint_guest.stream_process import StreamProcess
 from branchpoint_guest.waking import IDENTITY, Waking
 
 _FREEZE_TIMEOUT_S = 5.0
@@ -49,11 +50,17 @@ class Guestd:
     """
 
     def __init__(
-        self, port: ControlPort, cgroup: UserCgroup, waking: Waking, calls_address: str
+        self,
+        port: ControlPort,
+        cgroup: UserCgroup,
+        waking: Waking,
+        calls_address: str,
+        streams: StreamProcess,
     ) -> None:
         self._port = port
         self._cgroup = cgroup
         self._waking = waking
+        self._streams = streams
         self._calls = Calls(calls_address, port.send_text)
         self._questions = Questions()
         self._at_rest = False
@@ -88,6 +95,7 @@ class Guestd:
         self._listen_to_user()
         self._port.send({"op": "booted", "uptime_s": time.monotonic()})
         relay_fd = -1
+        self._poller.register(self._streams.link.sock, select.POLLIN)
         while True:
             if self._kernel and relay_fd < 0:
                 relay_fd = self._kernel.relay_link.sock.fileno()
@@ -102,6 +110,9 @@ class Guestd:
                 self._pass_on_relay_messages(self._kernel)
                 if self._kernel.relay_link.closed:
                     self._poller.unregister(relay_fd)
+            if self._streams.link.sock.fileno() in ready and self._streams.note_end():
+                self._poller.unregister(self._streams.link.sock)
+                self._port.send({"op": "streams-ended"})
             if not self._at_rest:
                 self._calls.serve()
                 self._questions.serve()
@@ -158,15 +169,18 @@ class Guestd:
                 self._cgroup.thaw()
                 raise CommandError("messages on their way to the host could not be drained")
             sent = int(answer)
+        streamed = self._streams.drain(message.get("streamed", -1), _DRAIN_TIMEOUT_S)
         self._be_deaf_to_user()
         return {
             "sent": sent,
+            "streamed": streamed,
             "phases_ms": _phases(freeze=frozen - started, drain=time.monotonic() - frozen),
         }
 
     def _thaw(self, _: Message) -> Message:
         self._set_clock()
         self._resume_relay()
+        self._streams.resume(self._port.generation)
         self._cgroup.thaw()
         self._listen_to_user()
         return {}
@@ -198,6 +212,9 @@ class Guestd:
         self._resume_relay()
         instants = (started, clock, thawed, time.monotonic())
         self._port.send_fields([number, nonce, reseeded, *(str(int(1e6 * at)) for at in instants)])
+        # Later still: what the host may have sent it by now waits in the port.
+        if self._streams.wake(self._port.generation):
+            self._poller.register(self._streams.link.sock, select.POLLIN)
 
     def _set_clock(self) -> None:
         self._waking.set_clock(*self._port.ask_time(_CLOCK_TIMEOUT_S))
@@ -293,6 +310,8 @@ class Guestd:
                 self._report_kernel_end(self._kernel)
             elif self._kernel and dead == self._kernel.relay.pid:
                 self._kernel.relay.wait()
+            elif dead == self._streams.pid:
+                self._streams.reap()
             else:
                 os.waitpid(dead, 0)
 
@@ -373,4 +392,4 @@ def main(library: Path) -> None:
     Path("/proc/self/oom_score_adj").write_text("-1000")
     install(library)
     port = ControlPort(os.open(find_port("control"), os.O_RDWR | os.O_CLOEXEC))
-    Guestd(port, UserCgroup(), Waking(), ADDRESS).serve()
+    Guestd(port, UserCgroup(), Waking(), ADDRESS, StreamProcess.of_machine()).serve()

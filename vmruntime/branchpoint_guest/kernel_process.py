@@ -21,6 +21,11 @@ CONNECTION = RUN / "kernel.json"
 HOOK_SOCKET = RUN / "hook.sock"
 QUESTIONS_SOCKET = f"{HOOK_SOCKET}.questions"
 
+PROXY_PORT = 3128
+_PROXY = f"http://127.0.0.1:{PROXY_PORT}"
+_HERE = "localhost,127.0.0.1,::1"
+_AUTHORITIES = str(RUN / "ca.pem")
+
 _USER_ENVIRONMENT = {
     "HOME": "/root",
     "USER": "root",
@@ -29,6 +34,22 @@ _USER_ENVIRONMENT = {
     "TERM": "xterm-256color",
     "LANG": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    # The only way out; programs look for it under either spelling.
+    "http_proxy": _PROXY,
+    "https_proxy": _PROXY,
+    "all_proxy": _PROXY,
+    "no_proxy": _HERE,
+    "HTTP_PROXY": _PROXY,
+    "HTTPS_PROXY": _PROXY,
+    "ALL_PROXY": _PROXY,
+    "NO_PROXY": _HERE,
+    # Whom to trust; each program asks for it by a name of its own.
+    "SSL_CERT_FILE": _AUTHORITIES,
+    "REQUESTS_CA_BUNDLE": _AUTHORITIES,
+    "CURL_CA_BUNDLE": _AUTHORITIES,
+    "GIT_SSL_CAINFO": _AUTHORITIES,
+    "PIP_CERT": _AUTHORITIES,
+    "NODE_EXTRA_CA_CERTS": _AUTHORITIES,
 }
 
 

@@ -48,12 +48,14 @@ class Kind(IntEnum):
     """Fields, by `pack_fields`: the order to wake, or the answer to it."""
     CLOCK = 4
     """Empty: the guest asks for the time. Else the host's, by `pack_time`."""
+    STREAM = 5
+    """One step of one stream, as `mux` says."""
 
 
 # Plain numbers for the guest's path of waking: there the first use of anything costs, and an
 # enumeration's members and a frozen dataclass cost 20 ms of emulated Python between them.
-CONTROL, MESSAGE, WAKE, CLOCK = (int(kind) for kind in Kind)
-_KINDS = frozenset((CONTROL, MESSAGE, WAKE, CLOCK))
+CONTROL, MESSAGE, WAKE, CLOCK, STREAM = (int(kind) for kind in Kind)
+_KINDS = frozenset((CONTROL, MESSAGE, WAKE, CLOCK, STREAM))
 
 
 class Frame(NamedTuple):
@@ -159,8 +161,9 @@ def unpack_parts(body: bytes) -> list[bytes]:
 class FrameReader:
     """Cuts a stream of bytes into frames, however it was chopped on the way."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_body_bytes: int = MAX_BODY) -> None:
         self._buffer = bytearray()
+        self._most_body_bytes = most_body_bytes
 
     @property
     def pending(self) -> int:
@@ -185,8 +188,9 @@ class FrameReader:
             raise WireError(f"not a frame header: {bytes(self._buffer[:HEADER_SIZE])!r}")
         if kind not in _KINDS:
             raise WireError(f"a frame of unknown kind {kind}")
-        if length > MAX_BODY:
-            raise WireError(f"a frame of {length} bytes is over the limit of {MAX_BODY}")
+        if length > self._most_body_bytes:
+            limit = self._most_body_bytes
+            raise WireError(f"a frame of {length} bytes is over the limit of {limit}")
         end = HEADER_SIZE + length
         if len(self._buffer) < end:
             return None

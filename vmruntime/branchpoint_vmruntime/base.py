@@ -9,8 +9,9 @@ from branchpoint_vmruntime.checkpoint import new_checkpoint_id, storage_error
 from branchpoint_vmruntime.errors import MachineStartError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV, Foundation
 from branchpoint_vmruntime.incarnation import Identity
+from branchpoint_vmruntime.launching import launch
 from branchpoint_vmruntime.lineage import BranchName, Checkpoint, CheckpointCost, CheckpointKind
-from branchpoint_vmruntime.machine import Machine, launch
+from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk, dig_holes
 from branchpoint_vmruntime.restore import fresh_overlay
 from branchpoint_vmruntime.spec import (

@@ -13,6 +13,7 @@ from branchpoint_vmruntime.link import KernelLink
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.results import CommandResult, RunResult
 from branchpoint_vmruntime.session import MemoryUse, WakeCost
+from branchpoint_vmruntime.stream_link import StreamLink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,11 @@ class OwnedBranch:
     def calls(self) -> CallQueue:
         """What processes in its machine ask for."""
         return self.machine.calls
+
+    @property
+    def streams(self) -> StreamLink:
+        """The streams to and from what runs in its machine."""
+        return self.machine.streams
 
     @property
     def cost(self) -> WakeCost:

@@ -9,14 +9,13 @@ import logging
 import secrets
 import shutil
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from branchpoint_vmruntime.calls import CallQueue
-from branchpoint_vmruntime.command_line import command_line, overlay_node
+from branchpoint_vmruntime.command_line import overlay_node
 from branchpoint_vmruntime.errors import (
     FreezeError,
     GuestRefusedError,
@@ -24,7 +23,6 @@ from branchpoint_vmruntime.errors import (
     KernelDiedError,
     MachineEndedError,
     MachineError,
-    MachineStartError,
     WakeError,
 )
 from branchpoint_vmruntime.incarnation import Awake, Frozen, Identity, host_name
@@ -35,12 +33,11 @@ from branchpoint_vmruntime.outfitting import fit_out
 from branchpoint_vmruntime.outside.facts import Outfit
 from branchpoint_vmruntime.process import QemuProcess
 from branchpoint_vmruntime.results import CommandResult, RunResult, describe_kernel_end
-from branchpoint_vmruntime.spec import MachineSpec, Port
+from branchpoint_vmruntime.spec import MachineSpec
+from branchpoint_vmruntime.stream_link import StreamLink
 
 log = logging.getLogger(__name__)
 
-CONTROL_PORT = "control"
-KERNEL_PORT = "kernel"
 SPACE_TO_GO_ON_BYTES = 16 << 20
 SPACE_POLL_S = 0.5
 
@@ -63,6 +60,7 @@ class Machine:
         self._watch: asyncio.Task[None] | None = None
         self._control: ControlLink | None = None
         self._kernel: KernelLink | None = None
+        self._streams: StreamLink | None = None
         self._booted = asyncio.Event()
         self._kernel_ready = asyncio.Event()
         self._failure: MachineError | None = None
@@ -94,6 +92,13 @@ class Machine:
         if self._kernel is None:
             raise MachineEndedError("the machine has no kernel link")
         return self._kernel
+
+    @property
+    def streams(self) -> StreamLink:
+        """The streams to and from what runs in it."""
+        if self._streams is None:
+            raise MachineEndedError("the machine has no link for streams")
+        return self._streams
 
     @property
     def control(self) -> ControlLink:
@@ -140,6 +145,7 @@ class Machine:
         await self.control.ask("start", fields, timeout_s=timeout_s)
         await self._wait(self._kernel_ready, "kernel start", timeout_s)
         self.kernel.open_gate()
+        self.streams.resume()
 
     async def freeze(self, *, timeout_s: float) -> Frozen:
         """Bring the user's processes to rest with nothing under way on the links.
@@ -147,11 +153,12 @@ class Machine:
         FreezeError if that does not succeed; then everything runs on as before.
         """
         sent = self.kernel.quiesce()
+        streamed = self.streams.quiesce()
         self.control.hold()
         try:
-            fields = {"sent": sent}
+            fields = {"sent": sent, "streamed": -1 if self.streams.is_ended else streamed}
             reply = await self.control.ask("freeze", fields, timeout_s=timeout_s, at_rest=True)
-            await self._wait_received(reply["sent"], timeout_s)
+            await self._wait_received(reply, timeout_s)
         except (GuestSilentError, GuestRefusedError) as error:
             await self._undo_freeze()
             raise FreezeError(
@@ -163,26 +170,33 @@ class Machine:
             raise
         return Frozen(phases_ms=reply["phases_ms"])
 
-    async def _wait_received(self, count: int, timeout_s: float) -> None:
+    async def _wait_received(self, reply: Mapping[str, Any], timeout_s: float) -> None:
+        what = "messages of the kernel"
         try:
             async with asyncio.timeout(timeout_s):
-                await self.kernel.wait_received(count)
+                await self.kernel.wait_received(reply["sent"])
+                what = "streams of the machine"
+                # None from a guest whose streams have ended. On this side they may as well.
+                if reply.get("streamed") is not None:
+                    with contextlib.suppress(MachineEndedError):
+                        await self.streams.wait_received(reply["streamed"])
         except TimeoutError as error:
-            raise GuestSilentError(
-                "messages of the kernel", timeout_s, self.spec.console
-            ) from error
+            raise GuestSilentError(what, timeout_s, self.spec.console) from error
 
     async def _undo_freeze(self) -> None:
         with contextlib.suppress(MachineError):
             await self.control.ask("thaw", timeout_s=2.0, at_rest=True)
-        self.control.release()
-        self.kernel.resume()
+        self._let_through()
 
     async def thaw(self, *, timeout_s: float) -> None:
         """Let the same incarnation run on, its clock put right."""
         await self.control.ask("thaw", timeout_s=timeout_s, at_rest=True)
+        self._let_through()
+
+    def _let_through(self) -> None:
         self.control.release()
         self.kernel.resume()
+        self.streams.resume()
 
     async def run_on(self) -> None:
         """Let a machine that was captured and left stopped go on as if nothing had been."""
@@ -198,6 +212,7 @@ class Machine:
         generation = secrets.randbits(32)
         self.control.generation = generation
         self.kernel.generation = generation
+        self.streams.generation = generation
         who = self.identity
         order = [str(generation), secrets.token_hex(32), secrets.token_hex(32) if reseed else ""]
         order += [who.as_json(), host_name(who.branch)]
@@ -206,8 +221,7 @@ class Machine:
             awake = Awake.from_answer(await self.control.ask_to_wake(order, timeout_s=timeout_s))
         except (MachineError, ValueError) as error:
             raise WakeError(f"the machine did not wake: {error}") from error
-        self.control.release()
-        self.kernel.resume()
+        self._let_through()
         return awake
 
     async def run(self, code: str, *, timeout_s: float) -> RunResult:
@@ -277,6 +291,8 @@ class Machine:
                 self._fail_kernel(KernelDiedError(describe_kernel_end(message)))
             case "relay-ended":
                 self._fail_kernel(KernelDiedError("the relay beside the kernel has ended"))
+            case "streams-ended":
+                self.streams.fail(MachineEndedError("what carries streams in the machine ended"))
             case "call":
                 self.calls.take(message)
             case "call-gone":
@@ -298,17 +314,24 @@ class Machine:
         self.calls.fail(error)
         if self._control is not None:
             self._control.fail(error)
+        if self._streams is not None:
+            self._streams.fail(error)
 
     def _answer_call(self, number: int, answer: Mapping[str, Any]) -> None:
         self.control.tell("answer", {"call": number, "answer": answer})
 
     async def connect(
-        self, monitor: socket.socket, control: socket.socket, kernel: socket.socket
+        self,
+        monitor: socket.socket,
+        control: socket.socket,
+        kernel: socket.socket,
+        streams: socket.socket,
     ) -> None:
         """Take up the conversations. Called by `launch`."""
         self._monitor = asyncio.create_task(Monitor.connect(monitor, name=self.folder.name))
         self._control = await ControlLink.open(control, self._on_event, self.spec.console)
         self._kernel = await KernelLink.open(kernel, self.identity.incarnation)
+        self._streams = await StreamLink.connect(streams, self.spec.console)
         self._watch = asyncio.create_task(self._go_on_once_there_is_space())
         self.process.on_end(self._on_process_end)
 
@@ -334,55 +357,3 @@ class Machine:
             with contextlib.suppress(MachineError):
                 monitor = await self._monitor
                 await monitor.close()
-
-
-@asynccontextmanager
-async def launch(
-    make_spec: Callable[[int, tuple[Port, ...]], MachineSpec],
-    folder: Path,
-    identity: Identity,
-    *,
-    inherit: Sequence[int] = (),
-) -> AsyncGenerator[Machine]:
-    """Start QEMU in a folder of its own and end it, folder and all, on leaving.
-
-    `make_spec` is given the monitor's descriptor and the ports; `inherit` are descriptors the spec
-    names.
-    """
-    pairs = [socket.socketpair() for _ in range(3)]
-    ours = [pair[0] for pair in pairs]
-    theirs = [pair[1] for pair in pairs]
-    try:
-        fds = [sock.fileno() for sock in theirs]
-        ports = (Port(name=CONTROL_PORT, fd=fds[1]), Port(name=KERNEL_PORT, fd=fds[2]))
-        spec = make_spec(fds[0], ports)
-        process = QemuProcess.start(
-            command_line(spec), pass_fds=[*fds, *inherit], log=folder / "qemu.log"
-        )
-    except OSError as error:
-        for sock in ours:
-            sock.close()
-        raise MachineStartError(f"QEMU could not be started: {error}") from error
-    finally:
-        for sock in theirs:
-            sock.close()
-    machine = Machine(spec, folder, process, identity)
-    try:
-        await _converse(machine, ours)
-        yield machine
-    finally:
-        await machine.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-async def _converse(machine: Machine, sockets: Sequence[socket.socket]) -> None:
-    for sock in sockets:
-        sock.setblocking(False)  # noqa: FBT003
-    try:
-        await machine.connect(*sockets)
-    except BaseException:
-        await machine.close()
-        # Called off halfway, some of them have nobody yet to close them.
-        for sock in sockets:
-            sock.close()
-        raise

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from branchpoint_vmruntime.errors import MachineStartError, WakeError
 from branchpoint_vmruntime.incarnation import Awake, Identity
-from branchpoint_vmruntime.machine import Machine, launch
+from branchpoint_vmruntime.launching import launch
+from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.overlay import make_overlay
 from branchpoint_vmruntime.session import WakeCost
 from branchpoint_vmruntime.spec import (

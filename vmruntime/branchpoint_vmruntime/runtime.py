@@ -41,7 +41,7 @@ from branchpoint_vmruntime.store import LayerStore, MachineFacts
 from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
 from branchpoint_vmruntime.workshop import Workshop
 
-PROTOCOL = 3
+PROTOCOL = 4
 _GUEST_PACKAGES = ("branchpoint", "branchpoint_guest", "branchpoint_guestkernel")
 
 

@@ -19,6 +19,7 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.results import CommandResult, RunResult
+from branchpoint_vmruntime.streams import StreamChannel
 
 # More at once than a host that runs notebooks can be expected to hold.
 MAX_FORKS = 64
@@ -113,6 +114,11 @@ class Branch(Protocol):
     @property
     def calls(self) -> CallChannel:
         """What processes in its present machine ask for; UsageError if it has none."""
+        ...
+
+    @property
+    def streams(self) -> StreamChannel:
+        """The streams to and from its present machine; UsageError if it has none."""
         ...
 
     @property

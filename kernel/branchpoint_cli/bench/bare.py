@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from branchpoint_vmruntime.incarnation import Identity
-from branchpoint_vmruntime.machine import Machine, launch
+from branchpoint_vmruntime.launching import launch
+from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.restore import SavedMachine, fresh_overlay, spec_maker
 from branchpoint_vmruntime.spec import Incoming
 

@@ -46,7 +46,11 @@ def a_spec(folder: Path) -> MachineSpec:
             overlay=folder / "overlay.qcow2",
         ),
         start=Incoming(state_fd=9),
-        ports=(Port(name="control", fd=7), Port(name="kernel", fd=8)),
+        ports=(
+            Port(name="control", fd=7),
+            Port(name="kernel", fd=8),
+            Port(name="streams", fd=10),
+        ),
         monitor_fd=6,
         console=folder / "console.log",
     )
@@ -55,16 +59,17 @@ def a_spec(folder: Path) -> MachineSpec:
 @asynccontextmanager
 async def made_up(folder: Path, argv: Sequence[str] = ("sleep", "1000")) -> AsyncGenerator[MadeUp]:
     """A machine in conversation with its guest and its monitor; its kernel may be sent to."""
-    pairs = [socketpair() for _ in range(3)]
-    (monitor, its_monitor), (control, its_control), (kernel, its_kernel) = pairs
-    for sock in (monitor, control, kernel):
+    pairs = [socketpair() for _ in range(4)]
+    ours, (its_monitor, *its_ports) = zip(*pairs, strict=True)
+    for sock in ours:
         sock.setblocking(False)  # noqa: FBT003
     async with AsyncExitStack() as stack:
-        guest = await stack.enter_async_context(fake_guest(its_control, its_kernel))
+        guest = await stack.enter_async_context(fake_guest(*its_ports))
         qemu = await stack.enter_async_context(fake_monitor(its_monitor))
         process = QemuProcess.start(argv, pass_fds=[], log=folder / "qemu.log")
         machine = Machine(a_spec(folder), folder, process, IDENTITY)
         stack.push_async_callback(machine.close)
-        await machine.connect(monitor, control, kernel)
+        await machine.connect(*ours)
         machine.kernel.open_gate()
+        machine.streams.resume()
         yield MadeUp(machine, guest, qemu)

@@ -123,7 +123,7 @@ def test_the_sandbox_is_always_on_and_forbids_starting_processes(
 
 def test_nothing_listens_on_a_path_or_a_port() -> None:
     sockets = [v for v in values(command_line(a_spec(FOLDER)), "-chardev") if "socket" in v]
-    assert len(sockets) == 3
+    assert len(sockets) == 4
     assert all(",fd=" in value and "path=" not in value for value in sockets)
     assert "server" not in words(a_spec(FOLDER))
 

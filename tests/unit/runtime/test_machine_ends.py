@@ -17,10 +17,11 @@ from branchpoint_vmruntime.errors import (
     MachineEndedError,
     MachineStartError,
 )
+from branchpoint_vmruntime.launching import launch
 from branchpoint_vmruntime.link import ControlLink, KernelLink
-from branchpoint_vmruntime.machine import launch
 from branchpoint_vmruntime.process import QemuProcess
 from branchpoint_vmruntime.spec import Emulator, MachineSpec, Port
+from branchpoint_vmruntime.stream_link import StreamLink
 
 
 @in_a_loop
@@ -120,12 +121,15 @@ def a_sleeper(folder: Path, monitor_fd: int, ports: tuple[Port, ...]) -> Machine
     return replace(a_spec(folder), emulator=emulator, monitor_fd=monitor_fd, ports=ports)
 
 
-@pytest.mark.parametrize("link", [ControlLink, KernelLink], ids=lambda link: link.__name__)
+@pytest.mark.parametrize(
+    ("link", "opens"), [(ControlLink, "open"), (KernelLink, "open"), (StreamLink, "connect")]
+)
 @in_a_loop
 async def test_a_launch_that_is_called_off_halfway_leaves_no_process_and_no_socket(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    link: type[ControlLink | KernelLink],
+    link: type[ControlLink | KernelLink | StreamLink],
+    opens: str,
 ) -> None:
     opening, never = asyncio.Event(), asyncio.Event()
     started: list[QemuProcess] = []
@@ -144,7 +148,7 @@ async def test_a_launch_that_is_called_off_halfway_leaves_no_process_and_no_sock
             pass
 
     (tmp_path / "machine").mkdir()
-    monkeypatch.setattr(link, "open", hang)
+    monkeypatch.setattr(link, opens, hang)
     monkeypatch.setattr(QemuProcess, "start", note)
     open_before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
     using = asyncio.create_task(use())
