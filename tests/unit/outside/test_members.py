@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,3 +97,12 @@ def test_what_is_not_wanted_is_not_held() -> None:
         held = [value for value in vars(members).values() if isinstance(value, bytes | bytearray)]
         assert sum(map(len, held)) < 1024
     assert members.found() == {("usage",): 7}
+
+
+def test_what_keeps_its_reader_busy_is_read_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchpoint_vmruntime.outside.members.MOST_MARKS", 1000)
+    members = Members(WANTED)
+    members.feed(b'{"x": ')
+    members.feed(b"[]" * 500)
+    members.feed(b', "usage": 7}')
+    assert members.found() == {}

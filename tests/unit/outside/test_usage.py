@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from itertools import pairwise
 
@@ -228,17 +229,51 @@ def test_a_reply_that_is_no_model_s_is_not_metered(path: str, content_type: str)
     assert Metering(PRICES).meter(path, content_type, "") is None
 
 
-def test_what_inflates_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchpoint_vmruntime.outside.usage._MOST_INFLATED", 1 << 20)
-    bomb = gzip.compress(b'{"x": "' + b"a" * (4 << 20) + b'", "usage": {"prompt_tokens": 7}}')
+def test_what_inflates_without_end_is_given_up() -> None:
+    bomb = gzip.compress(b'{"x": "' + b"a" * (16 << 20) + b'", "usage": {"prompt_tokens": 7}}')
     assert count(bomb, packing="gzip") is None
 
 
-def test_a_packed_reply_longer_than_a_piece_is_counted_to_its_end() -> None:
-    body = b'{"x": "' + b"a" * (1 << 20) + b'", "usage": {"prompt_tokens": 7}}'
-    usage = count(gzip.compress(body), packing="gzip")
-    assert usage is not None
-    assert usage.tokens_in == 7
+def test_a_stream_of_lines_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchpoint_vmruntime.outside.usage._MOST_LINES", 1000)
+    garbage = [b"data: {}\n\n" * 100] * 10
+    parts = [*garbage, events({"usage": {"prompt_tokens": 7}})]
+    assert metered("streamed", parts) is None
+
+
+def long_reply(text: str, usage: str) -> bytes:
+    return f'{{"model": "m", "x": "{text}", "usage": {usage}}}'.encode()
+
+
+@pytest.mark.parametrize("packing", ["", "gzip", "deflate"])
+@pytest.mark.parametrize("size", [60_000, 70_000, 700_000])
+def test_a_long_reply_is_counted_to_its_end(packing: str, size: int) -> None:
+    body = long_reply("a" * size, '{"prompt_tokens": 7}')
+    usage = count(PACKINGS[packing](body), packing=packing)
+    assert usage == Usage(model="m", tokens_in=7, tokens_out=0)
+
+
+@pytest.mark.parametrize("size", [60_000, 70_000, 700_000])
+def test_a_long_event_is_counted_to_its_end(size: int) -> None:
+    body = b"data: " + long_reply("a" * size, '{"prompt_tokens": 7}') + b"\n\n"
+    usage = count(body, content_type="text/event-stream")
+    assert usage == Usage(model="m", tokens_in=7, tokens_out=0)
+
+
+def test_a_long_reply_is_not_held() -> None:
+    meter = Metering(PRICES).meter(CHAT, "application/json", "")
+    assert meter is not None
+    tracemalloc.start()
+    try:
+        meter.feed(b'{"x": "')
+        piece = b"a" * (1 << 20)
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(16):
+            meter.feed(piece)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 2 * len(piece)
 
 
 @pytest.mark.parametrize(

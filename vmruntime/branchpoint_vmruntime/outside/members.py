@@ -11,6 +11,8 @@ from enum import Enum, auto
 Route = tuple[str, ...]
 
 LONGEST_VALUE = 64 << 10
+# What has more brackets, commas and strings than this is made to keep its reader busy.
+MOST_MARKS = 2_000_000
 _LONGEST_KEY = 256
 _MARKS = re.compile(rb'["{}\[\],:]')
 _MARKS_BELOW = re.compile(rb'["{}\[\]]')
@@ -26,7 +28,8 @@ class _Expect(Enum):
 class Members:
     """Takes the members at given paths out of a JSON object; the last of one name counts.
 
-    Of each it keeps at most `LONGEST_VALUE` bytes; a longer value is not taken.
+    Of each it keeps at most `LONGEST_VALUE` bytes; a longer value is not taken. After `MOST_MARKS`
+    it reads no further.
     """
 
     def __init__(self, wanted: Iterable[Route]) -> None:
@@ -42,6 +45,7 @@ class Members:
         self._key: bytearray | None = None
         self._member: Route | None = None
         self._value: bytearray | None = None
+        self._marks = 0
 
     def found(self) -> dict[Route, object]:
         """What was found so far, by path."""
@@ -50,7 +54,7 @@ class Members:
     def feed(self, data: bytes) -> None:
         """Read the next piece."""
         at = 0
-        while at < len(data):
+        while at < len(data) and self._marks < MOST_MARKS:
             at = self._through_string(data, at) if self._in_string else self._to_mark(data, at)
 
     def _to_mark(self, data: bytes, at: int) -> int:
@@ -64,6 +68,7 @@ class Members:
             self._keep(data, at, end)
         else:
             self._keep(data, at, match.start())
+        self._marks += 1
         self._mark(match[0])
         return end
 

@@ -4,6 +4,7 @@ Known are the replies of hosts that speak like OpenAI or Anthropic, whole or as 
 reply is never held: whatever its length, only what it says of its usage is kept.
 """
 
+import json
 import posixpath
 import re
 import zlib
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 
 from branchpoint_vmruntime.ledger import Usage
 from branchpoint_vmruntime.outside.facts import Price
-from branchpoint_vmruntime.outside.members import Members
+from branchpoint_vmruntime.outside.members import Members, Route
 
 _ENDINGS = ("/chat/completions", "/completions", "/responses", "/embeddings", "/messages")
 _JSON = re.compile(r"application/(?:json|[\w.+-]+\+json)", re.IGNORECASE)
@@ -32,6 +33,9 @@ _COUNTS = (
 )
 _HIGHEST_COUNT = 1 << 40
 _LONGEST_MODEL = 200
+_LONGEST_HELD = 64 << 10
+# No model says so much. What does is made to keep its reader busy.
+_MOST_LINES = 500_000
 
 _VERSION = re.compile(r"-(?:latest|[0-9]{3,8}|[0-9]{4}-[0-9]{2}-[0-9]{2})")
 
@@ -40,8 +44,10 @@ _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _BARE_WINDOW = -15
 _HEADER_BYTES = 2
 _PIECE_BYTES = 64 << 10
-# A little data can inflate to very much; what is beyond this is not looked at.
+# A little data can inflate to very much: what is beyond these is not looked at.
 _MOST_INFLATED = 256 << 20
+_MOST_AT_ONCE = 1 << 20
+_MOST_TIMES = 32
 
 
 def is_model_call(method: str, path: str) -> bool:
@@ -109,8 +115,8 @@ class _Tally:
         self.model = ""
         self.counts: dict[str, int] = {}
 
-    def take(self, members: Members) -> None:
-        found = members.found()
+    def take(self, text: "_Text") -> None:
+        found = text.found()
         for wrapper in _WRAPPERS:
             model = found.get((*wrapper, "model"))
             if isinstance(model, str) and model:
@@ -154,16 +160,43 @@ class _Inflate(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-class _JsonReader:
+class _Text:
+    """A JSON text: parsed at once if it is short, read as it comes if it is long."""
+
     def __init__(self) -> None:
-        self._members = Members(_WANTED)
+        self._held = bytearray()
+        self._members: Members | None = None
 
     def feed(self, data: bytes) -> None:
-        self._members.feed(data)
+        if self._members is not None:
+            self._members.feed(data)
+            return
+        self._held += data
+        if len(self._held) > _LONGEST_HELD:
+            self._members = Members(_WANTED)
+            self._members.feed(bytes(self._held))
+            self._held.clear()
+
+    def found(self) -> Mapping[Route, object]:
+        if self._members is not None:
+            return self._members.found()
+        try:
+            root: object = json.loads(self._held) if self._held else None
+        except (ValueError, RecursionError):
+            return {}
+        return {route: value for route in _WANTED if (value := _at(root, route)) is not None}
+
+
+class _JsonReader:
+    def __init__(self) -> None:
+        self._text = _Text()
+
+    def feed(self, data: bytes) -> None:
+        self._text.feed(data)
 
     def tally(self) -> _Tally:
         tally = _Tally()
-        tally.take(self._members)
+        tally.take(self._text)
         return tally
 
 
@@ -174,17 +207,19 @@ class _EventReader:
 
     def __init__(self) -> None:
         self._told = _Tally()
-        self._event = Members(_WANTED)
+        self._event: _Text | None = None
         self._line_is_blank = True
         self._begin: bytes | None = b""
         self._is_data = False
         self._after_return = False
+        self._lines = 0
 
     def feed(self, data: bytes) -> None:
         if self._after_return and data:
             self._after_return = False
             data = data.removeprefix(b"\n")
-        lines = data.splitlines(keepends=True)
+        lines = data.splitlines(keepends=True) if self._lines < _MOST_LINES else []
+        self._lines += len(lines)
         for line in lines:
             content = line.rstrip(b"\r\n")
             if content:
@@ -196,7 +231,8 @@ class _EventReader:
     def tally(self) -> _Tally:
         tally = _Tally()
         tally.model, tally.counts = self._told.model, dict(self._told.counts)
-        tally.take(self._event)
+        if self._event is not None:
+            tally.take(self._event)
         return tally
 
     def _piece(self, content: bytes) -> None:
@@ -210,13 +246,15 @@ class _EventReader:
             self._is_data = begin.startswith(self._NAME)
             content = begin[len(self._NAME) :]
         if self._is_data:
+            self._event = self._event or _Text()
             self._event.feed(content)
 
     def _end_line(self) -> None:
         if self._line_is_blank:
-            self._told.take(self._event)
-            self._event = Members(_WANTED)
-        elif self._is_data:
+            if self._event is not None:
+                self._told.take(self._event)
+            self._event = None
+        elif self._is_data and self._event is not None:
             self._event.feed(b"\n")
         self._line_is_blank = True
         self._begin = b""
@@ -265,6 +303,7 @@ class _Unpacking:
             bare = self._window == _WINDOWS["deflate"] and not _has_zlib_header(data)
             self._inflate = zlib.decompressobj(_BARE_WINDOW if bare else self._window)
         full = False
+        room = min(_MOST_INFLATED - self._inflated, _MOST_AT_ONCE + _MOST_TIMES * len(data))
         while self._inflate is not None and (data or full):
             try:
                 piece = self._inflate.decompress(data, _PIECE_BYTES)
@@ -274,7 +313,8 @@ class _Unpacking:
             data = self._inflate.unconsumed_tail
             full = len(piece) == _PIECE_BYTES
             self._inflated += len(piece)
-            if self._inflate.eof or self._inflated > _MOST_INFLATED:
+            room -= len(piece)
+            if self._inflate.eof or room < 0:
                 self._inflate = None
             yield piece
 
@@ -282,6 +322,13 @@ class _Unpacking:
 def _has_zlib_header(data: bytes) -> bool:
     # Some servers call that deflate which has no header around it.
     return data[0] & 0x0F == zlib.DEFLATED and int.from_bytes(data[:_HEADER_BYTES]) % 31 == 0
+
+
+def _at(root: object, route: Route) -> object:
+    at = root
+    for name in route:
+        at = cast("dict[str, object]", at).get(name) if isinstance(at, dict) else None
+    return at
 
 
 def _counts(usage: object) -> Iterator[tuple[str, int]]:
