@@ -1,5 +1,6 @@
 """Sums over the ledger, by branch."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.outside.entries import SESSION, FakeLedger, ended, used
 
 from branchpoint_vmruntime.ledger import Decision, EntryKind, OutcomeState
+from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.outside.costs import BranchCost, Costs
 
 
@@ -36,6 +38,22 @@ def test_bytes_tokens_and_money_add_up_by_branch() -> None:
         ),
         BranchCost(branch="ridge", requests=1, tokens_in=7, tokens_out=3, micros=5),
     ]
+
+
+def test_a_ledger_on_disk_adds_up_the_same(tmp_path: Path) -> None:
+    fake = FakeLedger()
+    fake.add(used(100, 10, 25))
+    fake.add(decision=Decision.REFUSED, branch="ridge")
+    fake.add()
+    fake.add(ended(sent=5, received=7, status=None), kind=EntryKind.TUNNEL, branch="ridge")
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        costs = Costs(ledger)
+        for entry in fake.written:
+            number = ledger.begin(entry.draft)
+            costs.by_branch(SESSION)
+            if entry.outcome is not None:
+                ledger.end(number, entry.outcome)
+        assert costs.by_branch(SESSION) == Costs(fake).by_branch(SESSION)
 
 
 def test_another_session_s_are_not_counted() -> None:
