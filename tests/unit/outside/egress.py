@@ -13,7 +13,7 @@ import h11
 from tests.support.fake_streams import FakeChannel, FakeEnd
 
 from branchpoint_vmruntime.errors import MachineError
-from branchpoint_vmruntime.ledger import Entry, Outcome
+from branchpoint_vmruntime.ledger import Draft, Entry, Outcome
 from branchpoint_vmruntime.ledger.database import Database
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.ledger.replay import ReplayDesk
@@ -43,6 +43,11 @@ class TellingLedger(Ledger):
     def end(self, number: int, outcome: Outcome, *, result: bytes | None = None) -> None:
         super().end(number, outcome, result=result)
         self.ended.set()
+
+    def note(self, draft: Draft, outcome: Outcome | None = None) -> int:
+        number = super().note(draft, outcome)
+        self.ended.set()
+        return number
 
 
 @dataclass(frozen=True, kw_only=True)

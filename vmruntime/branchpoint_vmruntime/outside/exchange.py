@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import h11
 
@@ -199,23 +200,28 @@ class Exchange:
             lambda: self._client.reply(response.status_code, reason, (*headers, *framing))
         )
         try:
-            while piece := await server.body():
-                if counter:
-                    counter.feed(piece)
-                for shown in screen.feed(piece):
-                    await self._pass(shown)
-            await self._pass(screen.flush())
+            await self._pass_body(server, screen, counter)
         finally:
             self._count(counter)
-        if self._keeping:
-            self._keeping.end()
         await self._give(lambda: self._client.send(h11.EndOfMessage()))
 
-    async def _pass(self, shown: bytes) -> None:
-        if shown:
+    async def _pass_body(self, server: ServerSide, screen: Screen, counter: Counter | None) -> None:
+        while not self._passage.is_whole:
+            piece = await server.body()
+            if counter and piece:
+                counter.feed(piece)
+            shown = list(screen.feed(piece)) if piece else []
+            if server.is_over:
+                shown.append(screen.flush())
             if self._keeping:
-                self._keeping.feed(shown)
-            await self._give(lambda: self._client.send(h11.Data(data=shown)))
+                self._keeping.feed(b"".join(shown))
+            # Before the program has all of it, so that whatever it does next finds it recorded.
+            if server.is_over:
+                self._passage.is_whole = True
+                if self._keeping:
+                    self._keeping.end()
+            for data in filter(None, shown):
+                await self._give(partial(self._client.send, h11.Data(data=data)))
 
     async def _give(self, sending: Callable[[], Awaitable[None]]) -> None:
         """Send to the program. Under a key it may be gone: the reply is kept for the next one."""

@@ -26,7 +26,13 @@ class _Side:
         self._http = h11.Connection(role, max_incomplete_event_size=MOST_HEAD_BYTES)
         self._sending = asyncio.Lock()
         self._ended = False
+        self._has_heard = False
         self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the body has come whole."""
+        return self._is_over
 
     async def send(self, event: h11.Event) -> None:
         """Send one event."""
@@ -50,6 +56,7 @@ class _Side:
             return
         data = await self.wire.read()
         self._ended = not data
+        self._has_heard = self._has_heard or bool(data)
         self._http.receive_data(data)
 
     async def piece(self) -> bytes:
@@ -179,7 +186,7 @@ class ServerSide(_Side):
             raise self._broken(error) from error
         if isinstance(event, h11.Response | h11.InformationalResponse):
             return event
-        raise OutsideError(f"{self._name} ended the connection without a reply")
+        raise OutsideError(f"{self._name} sent what is no reply")
 
     async def body(self) -> bytes:
         """Some of the reply's body; none at its end."""
@@ -189,4 +196,7 @@ class ServerSide(_Side):
             raise self._broken(error) from error
 
     def _broken(self, error: h11.RemoteProtocolError) -> OutsideError:
+        if self._ended:
+            middle = "in the middle of its reply" if self._has_heard else "without a reply"
+            return OutsideError(f"{self._name} ended the connection {middle}")
         return OutsideError(f"{self._name} sent what is no HTTP: {error}")

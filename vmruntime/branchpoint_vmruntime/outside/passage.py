@@ -26,6 +26,7 @@ class Passage:
     status: int | None = None
     usage: Usage | None = None
     note: str = ""
+    is_whole: bool = False
     began: float = field(default_factory=time.monotonic)
 
     def ended(self) -> Outcome:
@@ -33,7 +34,9 @@ class Passage:
         return self._outcome(_state_after(self.status, safe=self.safe), self.note)
 
     def failed(self, error: BaseException) -> Outcome:
-        """The outcome of one that `error` ended."""
+        """The outcome of one that `error` ended, unless the reply had come whole before."""
+        if self.is_whole:
+            return self.ended()
         return self._outcome(self._state_after(error), self.note or _words(error))
 
     def _state_after(self, error: BaseException) -> OutcomeState:
