@@ -12,6 +12,7 @@ Works in any process of a branchpoint machine. Elsewhere everything raises Branc
 from branchpoint.errors import BranchpointError, CellEnded
 from branchpoint.exploring import Result, Results, explore
 from branchpoint.extension import load_ipython_extension
+from branchpoint.once import UnknownOutcomeError, accept, once
 from branchpoint.operations import Moment, checkpoint, fork, rollback
 from branchpoint.secrets import secret
 from branchpoint.waking import Identity, identity, on_wake
@@ -23,12 +24,15 @@ __all__ = [
     "Moment",
     "Result",
     "Results",
+    "UnknownOutcomeError",
+    "accept",
     "checkpoint",
     "explore",
     "fork",
     "identity",
     "load_ipython_extension",
     "on_wake",
+    "once",
     "rollback",
     "secret",
 ]

@@ -14,6 +14,7 @@ from branchpoint.waking import wait_for_callbacks
 ADDRESS = "/run/branchpoint/calls.sock"
 ADDRESS_VARIABLE = "BRANCHPOINT_CALLS_SOCKET"
 _READ_BYTES = 1 << 20
+_LONGEST_ANSWER = 1 << 30
 
 Message = dict[str, Any]
 
@@ -60,6 +61,37 @@ def ask(request: Message) -> Done | Woken:
     return _understand(json.loads(line))
 
 
+async def ask_in_loop(request: Message) -> Done | Woken:
+    """The same for a coroutine, whose loop goes on meanwhile; cancelling it ends the waiting."""
+    import asyncio  # noqa: PLC0415 (whoever calls this has it; others need not)
+
+    _flush_output()
+    connection = _connect()
+    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=_LONGEST_ANSWER)
+    try:
+        writer.write(json.dumps(request).encode() + b"\n")
+        line = await reader.readline()
+    except OSError as error:
+        raise BranchpointError(f"the call was cut off: {error}") from error
+    finally:
+        writer.close()
+    answer = json.loads(_whole(line))
+    if answer["status"] == "woken":
+        await asyncio.to_thread(wait_for_callbacks)
+    return _understand(answer)
+
+
+def hold(request: Message) -> socket.socket:
+    """Make a call that is not answered: it stands for as long as the connection is open."""
+    connection = _connect()
+    try:
+        connection.sendall(json.dumps(request).encode() + b"\n")
+    except OSError as error:
+        connection.close()
+        raise BranchpointError(f"the call was cut off: {error}") from error
+    return connection
+
+
 def _connect() -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     try:
@@ -74,10 +106,16 @@ def _read_line(connection: socket.socket) -> bytes:
     pieces: list[bytes] = []
     while not (pieces and pieces[-1].endswith(b"\n")):
         piece = connection.recv(_READ_BYTES)
-        if not piece:
-            raise BranchpointError("the call was cut off before it was answered")
         pieces.append(piece)
-    return b"".join(pieces)
+        if not piece:
+            break
+    return _whole(b"".join(pieces))
+
+
+def _whole(line: bytes) -> bytes:
+    if not line.endswith(b"\n"):
+        raise BranchpointError("the call was cut off before it was answered")
+    return line
 
 
 def _understand(answer: Message) -> Done | Woken:

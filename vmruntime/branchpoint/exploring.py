@@ -12,6 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from branchpoint.calls import Woken, ask
 from branchpoint.errors import BranchpointError
+from branchpoint.interruption import is_inside_run
 from branchpoint.operations import woken_instead
 
 Option = TypeVar("Option")
@@ -107,6 +108,11 @@ def explore(
     chosen = list(options)
     if not chosen:
         return Results((), 0.0)
+    if is_inside_run():
+        raise BranchpointError(
+            "explore cannot be called inside once: every fork would stop and wait for this one",
+            hint="explore first, and give `once` what came of it",
+        )
     answer = ask({"do": "explore", "count": len(chosen), "at_once": at_once})
     if isinstance(answer, Woken):
         if answer.reason != "fork" or not 1 <= answer.index <= len(chosen):

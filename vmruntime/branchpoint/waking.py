@@ -32,6 +32,9 @@ class Identity:
 
 Returned = TypeVar("Returned")
 
+# Called at each waking before anything goes on: what must not go on in another machine.
+to_stop: set[Callable[[], None]] = set()
+
 _callbacks: list[Callable[[Identity], object]] = []
 # Process, and fields of an Identity: made when it is asked for, to keep waking short.
 _told: tuple[int, tuple[str, int, str, str, str]] | None = None
@@ -78,6 +81,9 @@ def adopt(name: str, index: int, incarnation: str, session: str, reason: str) ->
     _told = (os.getpid(), (name, index, incarnation, session, reason))
     if _callbacks:
         _done = threading.Event()
+    if to_stop and reason != "peek":
+        for stop in tuple(to_stop):
+            stop()
 
 
 def run_callbacks() -> None:
