@@ -36,7 +36,7 @@ MANIFEST = "branchpoint.yaml"
 class Transferred:
     """What was brought in or out, and where it is now.
 
-    `digest` is its SHA-256; of a folder that of the archive it came in.
+    `digest` is its MD5; of a folder that of the archive it came in.
     """
 
     path: str
