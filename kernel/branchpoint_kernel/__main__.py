@@ -35,7 +35,7 @@ async def opening(key: str) -> AsyncGenerator[Opened]:
     """The session of this notebook, open as long as its machines are to live."""
     async with Runtime() as runtime:
         manifest = Manifest.beside(Path.cwd())
-        async with runtime.session(manifest, key=key) as session:
+        async with runtime.session(manifest, key=key, folder=Path.cwd()) as session:
             accelerator = await runtime.accelerator()
             yield Opened(session, f"in a microVM under {accelerator.name} ({accelerator.reason})")
 

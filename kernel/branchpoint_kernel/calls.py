@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from branchpoint_kernel.commands import Explain, RunIn
@@ -13,24 +14,32 @@ from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.operations import Done, Operations
 from branchpoint_kernel.publisher import error_content
 from branchpoint_kernel.pumps import Pump
-from branchpoint_vmruntime.errors import BranchpointError, UsageError
-from branchpoint_vmruntime.session import CallChannel, GuestCall
+from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError, UsageError
+from branchpoint_vmruntime.ledger.guest_calls import OnceCalls
+from branchpoint_vmruntime.outside.facts import Who
+from branchpoint_vmruntime.session import CallChannel, GuestCall, Session
 
 log = logging.getLogger(__name__)
 
 Answer = Mapping[str, Any]
 
+# What may wait for another call of the same machine.
+_BESIDE_OTHERS = ("explore", "once")
+
 
 class Calls:
-    """The calls of every live branch: in order within a branch, but for explorations."""
+    """The calls of every live branch: in order within a branch, but for those that may wait."""
 
     def __init__(
         self,
+        session: Session,
         operations: Operations,
         handover: Handover,
         exploring: Exploring,
         tasks: asyncio.TaskGroup,
     ) -> None:
+        self._outside = session.outside
+        self._once = OnceCalls(session.outside.once)
         self._operations = operations
         self._handover = handover
         self._exploring = exploring
@@ -50,7 +59,7 @@ class Calls:
                 call = await channel.next()
             except BranchpointError:
                 return
-            if call.request.get("do") == "explore":
+            if call.request.get("do") in _BESIDE_OTHERS:
                 self._tasks.create_task(self._answer(pump, channel, call))
             else:
                 await self._answer(pump, channel, call)
@@ -81,8 +90,24 @@ class Calls:
             case "result":
                 self._exploring.take_result(pump, str(call.request.get("payload", "")))
                 return success()
+            case "once":
+                value = await self._once.answer(self._who(pump), call.request, call.gone)
+                return None if value is None else success(value=value)
+            case "secret":
+                return success(value={"placeholder": self._placeholder(pump, call.request)})
             case other:
                 raise UsageError(f"there is no call {other!r}")
+
+    def _who(self, pump: Pump) -> Who:
+        who = self._outside.who(pump.branch.name)
+        return replace(who, incarnation=pump.channel.incarnation)
+
+    def _placeholder(self, pump: Pump, request: Mapping[str, Any]) -> str:
+        name, there = str(request.get("name", "")), self._outside.vault.issue(pump.branch.name)
+        if name not in there:
+            hint = f"`%secrets add {name} --host HOST` binds one, in a cell of the notebook"
+            raise UnknownNameError("secret", name, tuple(there), hint=hint)
+        return there[name]
 
     async def _magic(self, pump: Pump, request: Mapping[str, Any]) -> Answer | None:
         name = str(request.get("name", ""))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,7 +165,8 @@ async def test_a_witness_that_fails_costs_no_checkpoint(tmp_path: Path, opened: 
             raise RuntimeError("nobody saw anything")
 
         session.witness = witness
-        assert (await session.checkpoint("anyway")).moment == Moment()
+        moment = (await session.checkpoint("anyway")).moment
+        assert replace(moment, incarnation="", position=0) == Moment()
 
 
 @in_a_loop

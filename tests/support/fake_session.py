@@ -7,12 +7,17 @@ pickled and the In[] number, and a wake starts another ipykernel and puts them b
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.support.fake_branch import FakeBranch, FakeInside
+from tests.support.fake_outside import FakeMachine, edge_in, incarnation_of
 
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
+from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
@@ -28,6 +33,8 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label, next_label, resolve
 from branchpoint_vmruntime.lineage.tree import Tree
+from branchpoint_vmruntime.outside.facts import OutsideSpec
+from branchpoint_vmruntime.outside.outside import Newcomer, Outside, View
 from branchpoint_vmruntime.session import (
     MAX_FORKS,
     Branch,
@@ -47,10 +54,11 @@ class FakeSession:
     """A Session. `async with` gives it its first machine and ends all machines at last.
 
     With `keeps_variables` false a checkpoint asks nothing of the kernel, which may be busy.
-    `machines` is how many it has room for.
+    `machines` is how many it has room for; `fitted` are those of its branches, as its edge sees
+    them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spec: OutsideSpec | None = None) -> None:
         now = datetime.now(UTC)
         self.record = SessionRecord(id=SESSION, key="fake", created_at=now)
         self.witness: Witness = nothing_known
@@ -63,15 +71,44 @@ class FakeSession:
         self._branches: dict[str, FakeBranch] = {}
         self._peeks: list[FakeBranch] = []
         self._busy = asyncio.Lock()
+        self._spec = spec or OutsideSpec()
+        self.fitted: dict[str, FakeMachine] = {}
         self.current = self._new_branch("main", 0, None, base.id)
+        self._stack = AsyncExitStack()
+        self._outside: Outside | None = None
+
+    @property
+    def outside(self) -> Outside:
+        """Its edge, once it has been entered."""
+        assert self._outside is not None
+        return self._outside
 
     async def __aenter__(self) -> "FakeSession":
-        await self.current.wake(self._points[0].id, None, WakeReason.START)
+        folder = Path(self._stack.enter_context(TemporaryDirectory()))
+        ledger = self._stack.enter_context(closing(Ledger.open(folder / "ledger.db")))
+        edge = edge_in(folder, ledger, self._view(), self._spec)
+        self._outside = await self._stack.enter_async_context(edge)
+        await self._wake(self.current, self._points[0], WakeReason.START)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for branch in (*self._branches.values(), *self._peeks):
             await branch.end(BranchState.PARKED)
+        await self._stack.aclose()
+
+    def _view(self) -> View:
+        def incarnation(name: str) -> str:
+            channel = self._branches[name].channel if name in self._branches else None
+            return channel.incarnation if channel else ""
+
+        return View(
+            session=self.record.id,
+            branch=lambda: str(self.current.name),
+            head=lambda name: self._branches[name].record.head if name in self._branches else "",
+            incarnation=incarnation,
+            streams=lambda name: self.branch(name).streams,
+            checkpoints=self.checkpoints,
+        )
 
     def branches(self) -> list[Branch]:
         """All branches."""
@@ -155,8 +192,9 @@ class FakeSession:
                 self._new_branch(name, place, parent.name, origin.id)
                 for place, name in enumerate(chosen, first_index)
             ]
-            saved = self._saved[origin.id]
-            await asyncio.gather(*(it.wake(origin.id, saved, WakeReason.FORK) for it in made))
+            await asyncio.gather(
+                *(self._wake(it, origin, WakeReason.FORK, parent.name) for it in made)
+            )
             return ForkReport(
                 origin=origin,
                 branches=tuple(made),
@@ -181,7 +219,7 @@ class FakeSession:
                 label = self._next_label("before-rollback")
                 saved = await self._save(going, label, CheckpointKind.SAFETY)
             await going.end(BranchState.PARKED)
-            await going.wake(point.id, self._saved[point.id], WakeReason.ROLLBACK)
+            await self._wake(going, point, WakeReason.ROLLBACK)
             going.silent = False
             return RollbackReport(
                 branch=going,
@@ -216,6 +254,7 @@ class FakeSession:
                 raise UsageError(f"{self.current.name!r} is the current branch")
             for branch in branches:
                 await branch.end(BranchState.DROPPED)
+                await self.outside.dropped(branch.name)
             return list[Branch](branches)
 
     @asynccontextmanager
@@ -250,10 +289,24 @@ class FakeSession:
     async def _switch(self, name: str) -> FakeBranch:
         branch = self._not_dropped(self.branch(name))
         if branch.channel is None:
-            head = branch.record.head
-            await branch.wake(head, self._saved[head], WakeReason.REOPEN)
+            await self._wake(branch, self._resolve(branch.record.head), WakeReason.REOPEN)
         self.current = branch
         return branch
+
+    async def _wake(
+        self, branch: FakeBranch, point: Checkpoint, reason: WakeReason, parent: str | None = None
+    ) -> None:
+        await branch.wake(point.id, self._saved[point.id], reason)
+        machine = self.fitted[branch.name] = FakeMachine(branch)
+        newcomer = Newcomer(
+            machine=machine,
+            branch=branch.name,
+            incarnation=machine.incarnation,
+            reason=reason,
+            checkpoint=point,
+            parent=parent,
+        )
+        await self.outside.woken(newcomer)
 
     def _new_branch(
         self, name: str, index: int, parent: str | None, origin: CheckpointId
@@ -307,7 +360,11 @@ class FakeSession:
     ) -> Checkpoint:
         saved = await branch.save() if self.keeps_variables else None
         await branch.come_to_rest()
-        moment = await hear(self.witness, branch.name)
+        moment = replace(
+            await hear(self.witness, branch.name),
+            incarnation=incarnation_of(branch),
+            position=self.outside.ledger.position(),
+        )
         point = self._make(label, kind, branch.name, branch.record.head, note, moment)
         self._points.append(point)
         self._saved[point.id] = saved

@@ -4,12 +4,13 @@ import asyncio
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from tests.support.fake_outside import edge_in
 from tests.support.fake_streams import FakeChannel
 
 from branchpoint_vmruntime.branch import Live
@@ -18,6 +19,7 @@ from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
 from branchpoint_vmruntime.errors import MachineEndedError, MachineError, StorageError
 from branchpoint_vmruntime.incarnation import Awake, Identity
+from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
@@ -275,7 +277,12 @@ async def office(
         journal.full = full
         behind = workshop or FakeWorkshop()
         behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}
-        async with open_session(register, behind, budgets) as session:
+        async with AsyncExitStack() as stack:
+            ledger = stack.enter_context(closing(Ledger.open(folder / "ledger.db")))
+            outside = await stack.enter_async_context(edge_in(folder, ledger, register.view()))
+            session = await stack.enter_async_context(
+                open_session(register, behind, outside, budgets)
+            )
             yield Office(session, behind, journal)
 
 

@@ -66,6 +66,10 @@ class Home:
         """What machines did outside."""
         return self.root / "ledger.db"
 
+    def session(self, session: str) -> Path:
+        """What a session keeps of its edge: its authority, the placeholders in its machines."""
+        return self.root / "sessions" / session
+
     def control(self, session: str) -> Path:
         """The socket at which the owner of a session is asked, while there is one."""
         return self.run / f"{session}.sock"

@@ -20,6 +20,7 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label
+from branchpoint_vmruntime.outside.outside import Outside
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.restore import SavedMachine
 from branchpoint_vmruntime.saving import Saving
@@ -32,6 +33,7 @@ from branchpoint_vmruntime.session import (
     Witness,
     nothing_known,
 )
+from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.waking import Waking, abandon, end_machine
 from branchpoint_vmruntime.workshop import Workshop
 
@@ -46,13 +48,16 @@ class OwnedSession:
     Made by `open_session`; operations on it are done one after another.
     """
 
-    def __init__(self, register: Register, workshop: Workshop, budgets: Budgets) -> None:
+    def __init__(
+        self, register: Register, workshop: Workshop, outside: Outside, budgets: Budgets
+    ) -> None:
         self.witness: Witness = nothing_known
+        self.outside = outside
         self._register = register
         self._workshop = workshop
         self._budgets = budgets
         self._saving = Saving(register, workshop, self._witness_of)
-        self._waking = Waking(register, workshop)
+        self._waking = Waking(register, workshop, outside)
         self._peeks: list[OwnedBranch] = []
         self._wanted_next: Checkpoint | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -143,6 +148,7 @@ class OwnedSession:
         async with self._busy:
             began = time.monotonic()
             self._room(self._budgets).require(count)
+            self._require_forks(count)
             parent = self._of(branch)
             new = branch_names(count, names, self._register.taken_names(), parent=parent.name)
             origin = (
@@ -252,6 +258,7 @@ class OwnedSession:
             for branch in given_up:
                 await self._waking.retire(branch, BranchState.DROPPED)
                 self._register.note("drop", branch.name, None, 0.0, {})
+                await self.outside.dropped(branch.name)
             return given_up
 
     @asynccontextmanager
@@ -310,8 +317,16 @@ class OwnedSession:
             available_bytes=self._workshop.available_bytes(),
         )
 
+    def _require_forks(self, count: int) -> None:
+        made = sum(operation.op == "fork" for operation in self._register.operations())
+        self.outside.spending.check_forks(made, count)
+
     async def _witness_of(self, branch: str) -> Moment:
-        return await self.witness(branch)
+        incarnation = self.branch(branch).machine.identity.incarnation
+        # At rest: what that machine does outside from now on is not in the checkpoint's past.
+        position = self.outside.ledger.position()
+        moment = await hear(self.witness, branch)
+        return replace(moment, incarnation=incarnation, position=position)
 
     async def _save(
         self, branch: OwnedBranch, kind: CheckpointKind, label: str | None = None, note: str = ""
@@ -355,10 +370,10 @@ class OwnedSession:
 
 @asynccontextmanager
 async def open_session(
-    register: Register, workshop: Workshop, budgets: Budgets | None = None
+    register: Register, workshop: Workshop, outside: Outside, budgets: Budgets | None = None
 ) -> AsyncGenerator[OwnedSession]:
     """A session with its first machine awake; every machine ends on leaving."""
-    session = OwnedSession(register, workshop, budgets or Budgets())
+    session = OwnedSession(register, workshop, outside, budgets or Budgets())
     try:
         await session.start()
         yield session

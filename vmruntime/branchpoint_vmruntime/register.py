@@ -19,6 +19,7 @@ from branchpoint_vmruntime.lineage import (
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.naming import is_set_aside, next_label, resolve, set_aside
 from branchpoint_vmruntime.lineage.tree import Tree
+from branchpoint_vmruntime.outside.outside import View
 
 MAIN = BranchName("main")
 
@@ -114,6 +115,25 @@ class Register:
                 hint="take one with `%checkpoint LABEL`; `%rollback base` gives a fresh machine",
             )
         return head
+
+    def view(self) -> View:
+        """What the session's edge sees of it, as it is whenever it looks."""
+        return View(
+            session=self.record.id,
+            branch=lambda: self._current,
+            head=lambda name: known.record.head if (known := self._known(name)) else "",
+            incarnation=self._incarnation,
+            streams=lambda name: self.branch(name).streams,
+            checkpoints=self.checkpoints,
+        )
+
+    def _known(self, name: str) -> OwnedBranch | None:
+        return self._branches.get(BranchName(name))
+
+    def _incarnation(self, name: str) -> str:
+        branch = self._known(name)
+        live = branch.live if branch else None
+        return live.machine.identity.incarnation if live else ""
 
     def tree(self) -> Tree:
         """The checkpoints as a tree."""

@@ -17,6 +17,7 @@ from typing import Self
 
 from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
 from branchpoint_vmruntime.base import make_base
+from branchpoint_vmruntime.control_socket import ControlServer
 from branchpoint_vmruntime.errors import (
     DamagedError,
     HostError,
@@ -30,12 +31,15 @@ from branchpoint_vmruntime.image.build import ensure_image, ensure_initramfs
 from branchpoint_vmruntime.image.guest_image import GuestImage, find_image
 from branchpoint_vmruntime.image.progress import Progress, SilentProgress
 from branchpoint_vmruntime.image.recipe import Recipe
+from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.lineage import Checkpoint, SessionId, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.memory.flat import FlatImages
+from branchpoint_vmruntime.outside.outside import open_outside
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
 from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.session_control import handlers_for
 from branchpoint_vmruntime.spec import Emulator
 from branchpoint_vmruntime.store import LayerStore, MachineFacts
 from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
@@ -72,6 +76,7 @@ class Runtime:
         self.home = home or Home.default()
         self._stack = AsyncExitStack()
         self._journal: Journal | None = None
+        self._ledger: Ledger | None = None
         self._tools: Tools | None = None
 
     @classmethod
@@ -97,6 +102,8 @@ class Runtime:
         self.home.ensure()
         self._tools = await asyncio.to_thread(find_tools, self.home)
         self._journal = self._stack.enter_context(Journal.open(self.home.database))
+        self._ledger = Ledger.open(self.home.ledger)
+        self._stack.callback(self._ledger.close)
         await asyncio.to_thread(self.sweep)
         return self
 
@@ -128,8 +135,15 @@ class Runtime:
     def journal(self) -> Journal:
         """The lineage store."""
         if self._journal is None:
-            raise HostError("the runtime is not entered; use `async with Runtime() as runtime`")
+            raise _not_entered()
         return self._journal
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the machines of all sessions have done outside."""
+        if self._ledger is None:
+            raise _not_entered()
+        return self._ledger
 
     def image(self) -> GuestImage:
         """The guest image; HostError if it has not been built."""
@@ -181,11 +195,16 @@ class Runtime:
 
     @asynccontextmanager
     async def session(
-        self, manifest: Manifest | None = None, *, key: str | None = None
+        self,
+        manifest: Manifest | None = None,
+        *,
+        key: str | None = None,
+        folder: Path | None = None,
     ) -> AsyncGenerator[OwnedSession]:
         """Open the session of that key, or a new one, with a fresh machine as its branch `main`.
 
-        If another process owns the session of that key, a second one beside it is opened.
+        If another process owns the session of that key, a second one beside it is opened. `folder`
+        is where the files are that the manifest brings in: by default this process's.
         """
         chosen = manifest or Manifest()
         foundation = await self.foundation(chosen)
@@ -205,8 +224,21 @@ class Runtime:
                 live=live,
             )
             register = Register(record, self.journal, base)
+            edge = open_outside(
+                chosen.outside,
+                ledger=self.ledger,
+                view=register.view(),
+                folder=self.home.session(record.id),
+                files_from=folder or Path.cwd(),
+            )
             try:
-                async with open_session(register, workshop, chosen.budgets) as session:
+                async with (
+                    edge as outside,
+                    open_session(register, workshop, outside, chosen.budgets) as session,
+                    ControlServer(
+                        self.home.control(record.id), handlers_for(record, outside.forwards)
+                    ),
+                ):
                     yield session
             finally:
                 for folder in (live, self.home.flat / record.id):
@@ -250,8 +282,12 @@ class Runtime:
 
     def _require_tools(self) -> Tools:
         if self._tools is None:
-            raise HostError("the runtime is not entered; use `async with Runtime() as runtime`")
+            raise _not_entered()
         return self._tools
+
+
+def _not_entered() -> HostError:
+    return HostError("the runtime is not entered; use `async with Runtime() as runtime`")
 
 
 def guest_sources() -> list[Path]:

@@ -18,6 +18,7 @@ from branchpoint_vmruntime.lineage import (
     Operation,
     SessionRecord,
 )
+from branchpoint_vmruntime.outside.outside import Outside
 from branchpoint_vmruntime.results import CommandResult, RunResult
 from branchpoint_vmruntime.streams import StreamChannel
 
@@ -232,6 +233,11 @@ class Session(Protocol):
     """
 
     witness: Witness
+
+    @property
+    def outside(self) -> Outside:
+        """Its edge: what may leave, what has left, what it cost."""
+        ...
 
     @property
     def record(self) -> SessionRecord: ...

@@ -10,6 +10,7 @@ from branchpoint_vmruntime.branch import Live, OwnedBranch
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import BranchName, BranchState, Checkpoint
+from branchpoint_vmruntime.outside.outside import Newcomer, Outside
 from branchpoint_vmruntime.register import MAIN, Register
 from branchpoint_vmruntime.session import ForkFailure, WakeReason
 from branchpoint_vmruntime.workshop import Workshop
@@ -18,11 +19,15 @@ PEEK = BranchName("peek")
 
 
 class Waking:
-    """Joins the workshop, which makes machines, and the register, which knows the branches."""
+    """Joins the workshop, which makes machines, the register, which knows the branches, the edge.
 
-    def __init__(self, register: Register, workshop: Workshop) -> None:
+    A machine that is only looked into has nothing to do with the outside.
+    """
+
+    def __init__(self, register: Register, workshop: Workshop, outside: Outside) -> None:
         self._register = register
         self._workshop = workshop
+        self._outside = outside
 
     async def wake(
         self,
@@ -31,13 +36,31 @@ class Waking:
         checkpoint: Checkpoint,
         reason: WakeReason,
         *,
+        parent: BranchName | None = None,
         reseed: bool = False,
     ) -> Live:
-        """A machine from a checkpoint, the next incarnation of that branch."""
+        """A machine from a checkpoint, the next incarnation of that branch.
+
+        A fork begins with what its parent may do outside.
+        """
         identity = Identity.new(
             session=self._register.record.id, branch=name, index=index, reason=reason
         )
-        return await self._workshop.wake(self._register.tree(), checkpoint, identity, reseed=reseed)
+        tree = self._register.tree()
+        live = await self._workshop.wake(tree, checkpoint, identity, reseed=reseed)
+        if reason is not WakeReason.PEEK:
+            async with _ended_unless_recorded([live]):
+                await self._outside.woken(
+                    Newcomer(
+                        machine=live.machine,
+                        branch=name,
+                        incarnation=identity.incarnation,
+                        reason=reason,
+                        checkpoint=checkpoint,
+                        parent=parent,
+                    )
+                )
+        return live
 
     async def start(self) -> None:
         """The session's first branch, fresh from the base."""
@@ -60,7 +83,9 @@ class Waking:
         """A branch for each name, all woken at once; each comes up or fails by itself."""
         places = list(enumerate(names, first_index))
         waking = [
-            asyncio.create_task(self.wake(name, place, origin, WakeReason.FORK, reseed=reseed))
+            asyncio.create_task(
+                self.wake(name, place, origin, WakeReason.FORK, parent=parent, reseed=reseed)
+            )
             for place, name in places
         ]
         try:
