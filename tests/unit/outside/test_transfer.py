@@ -360,12 +360,13 @@ async def test_where_a_file_cannot_go_is_refused_in_words(
 
 @in_a_loop
 async def test_a_file_that_a_secret_is_read_from_does_not_come_in_by_any_name(
-    guest: Guest, host: Path
+    guest: Guest, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HOME", str(host))
     secret = file_in(host, b"token", "secret")
     (host / "other").hardlink_to(secret)
     (host / "link").symlink_to(secret)
-    transfers = Transfers(lambda: [secret, host / "gone"])
+    transfers = Transfers(lambda: [Path("~/secret"), host / "gone"])
     for name in ("secret", "other", "link"):
         with pytest.raises(UsageError, match="a secret is read from it"):
             await transfers.put(guest.channel, host / name)

@@ -6,7 +6,7 @@ import shutil
 import stat
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -153,8 +153,11 @@ class Transfers:
         )
 
     def _withheld_ids(self) -> frozenset[FileId]:
-        there = (path for path in self._withheld() if path.exists())
-        return frozenset(file_id(path.stat()) for path in there)
+        found: set[FileId] = set()
+        for path in self._withheld():
+            with suppress(OSError, RuntimeError):
+                found.add(file_id(path.expanduser().stat()))
+        return frozenset(found)
 
 
 def confined(path: Path, folder: Path) -> Path:
