@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from tests.unit.ledger.callers import Living, in_a_loop, now_waiting
+from tests.unit.ledger.callers import in_a_loop, now_waiting
 from tests.unit.ledger.facts import NOON, a_draft
 
 from branchpoint_vmruntime.ledger import Decision, Draft, EntryKind, Outcome, OutcomeState
@@ -28,8 +28,8 @@ CREATED = RecordedReply(
 
 
 @pytest.fixture
-def desk(ledger: Ledger, alive: Living) -> ReplayDesk:
-    return ReplayDesk(ledger, alive)
+def desk(ledger: Ledger) -> ReplayDesk:
+    return ReplayDesk(ledger)
 
 
 def a_request(
@@ -177,22 +177,37 @@ async def test_while_one_is_under_way_another_waits_for_its_reply(desk: ReplayDe
 
 
 @in_a_loop
-async def test_who_waits_for_a_machine_that_ends_is_told(desk: ReplayDesk, alive: Living) -> None:
-    await desk.begin(a_request(), retry=False)
-    waiting = await now_waiting(desk.begin(a_request(incarnation="inc-2"), retry=False))
-    alive.gone.add("inc-1")
+async def test_one_that_outlives_its_machine_is_still_waited_for(desk: ReplayDesk) -> None:
+    admission = await desk.begin(a_request(), retry=False)
+    assert isinstance(admission, Go)
     desk.ended("inc-1")
-    assert isinstance(await waiting, Refuse)
+    waiting = await now_waiting(desk.begin(a_request(incarnation="inc-2"), retry=False))
+    desk.finish(admission.number, outcome(201), CREATED)
+    assert isinstance(await waiting, Replay)
 
 
 @in_a_loop
 async def test_after_a_host_that_was_killed_in_between_it_is_unknown(
-    desk: ReplayDesk, ledger: Ledger, alive: Living
+    desk: ReplayDesk, ledger: Ledger
 ) -> None:
     await desk.begin(a_request(), retry=False)
-    alive.gone.add("inc-1")
-    after = ReplayDesk(ledger, alive)
+    after = ReplayDesk(ledger)
     assert isinstance(await after.begin(a_request(incarnation="inc-2"), retry=False), Refuse)
+    [entry, _] = ledger.entries("s-1")
+    assert entry.outcome is not None
+    assert entry.outcome.state is OutcomeState.UNKNOWN
+
+
+@in_a_loop
+async def test_of_what_a_machine_asked_for_and_nobody_is_at_nobody_knows(
+    desk: ReplayDesk, ledger: Ledger
+) -> None:
+    number = ledger.begin(a_request())
+    desk.ended("inc-1")
+    entry = ledger.entry(number)
+    assert entry is not None
+    assert entry.outcome is not None
+    assert entry.outcome.state is OutcomeState.UNKNOWN
 
 
 @in_a_loop

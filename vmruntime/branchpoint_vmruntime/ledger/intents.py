@@ -29,20 +29,22 @@ class Caller(Protocol):
 
 
 class Intents:
-    """The intents of one kind. `alive` tells whether an incarnation's machine still is.
+    """The intents of one kind. `has_holder` tells whether somebody is still at one.
 
     One process at a time drives a session, so that all who wait for an outcome wait here.
     """
 
-    def __init__(self, ledger: Ledger, kind: EntryKind, alive: Callable[[str], bool]) -> None:
+    def __init__(
+        self, ledger: Ledger, kind: EntryKind, has_holder: Callable[[Entry], bool]
+    ) -> None:
         self._ledger = ledger
         self._kind = kind
-        self._alive = alive
+        self._holder = has_holder
         self._awaited: dict[int, asyncio.Event] = {}
         self._given_up: set[int] = set()
 
     async def settled(self, find: Callable[[], Entry | None]) -> Entry | None:
-        """The entry that `find` gives, once it has an outcome; waits while its machine lives."""
+        """The entry that `find` gives, once it has an outcome; waits while somebody is at it."""
         while (entry := find()) is not None and entry.outcome is None:
             if self._has_holder(entry):
                 await self._awaited.setdefault(entry.number, asyncio.Event()).wait()
@@ -64,9 +66,9 @@ class Intents:
                 event.set()
 
     def lose(self, incarnation: str) -> None:
-        """That machine is gone: of what it had under way nobody knows the outcome."""
+        """That machine is gone: of what nobody is at any more nobody knows the outcome."""
         for entry in self._ledger.unfinished(incarnation):
-            if entry.draft.kind is self._kind:
+            if entry.draft.kind is self._kind and not self._has_holder(entry):
                 self.settle(entry.number, in_doubt("its machine is gone"))
 
     def newest(self, session: str, key: str) -> Entry | None:
@@ -110,7 +112,7 @@ class Intents:
         return entry, entry.outcome
 
     def _has_holder(self, entry: Entry) -> bool:
-        return entry.number not in self._given_up and self._alive(entry.draft.incarnation)
+        return entry.number not in self._given_up and self._holder(entry)
 
 
 def in_doubt(why: str) -> Outcome:

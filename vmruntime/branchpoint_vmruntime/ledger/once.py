@@ -48,10 +48,11 @@ class OnceDesk:
 
     def __init__(self, ledger: Ledger, alive: Callable[[str], bool]) -> None:
         self._ledger = ledger
-        self._intents = Intents(ledger, EntryKind.ONCE, alive)
+        self._alive = alive
+        self._intents = Intents(ledger, EntryKind.ONCE, self._has_holder)
         self._intents_of = {
             EntryKind.ONCE: self._intents,
-            EntryKind.REQUEST: Intents(ledger, EntryKind.REQUEST, alive),
+            EntryKind.REQUEST: Intents(ledger, EntryKind.REQUEST, self._has_holder),
         }
 
     async def begin(self, who: Caller, key: str, *, retry: bool) -> Begun:
@@ -120,6 +121,9 @@ class OnceDesk:
     async def ended(self, incarnation: str) -> None:
         """That machine is gone: of what it had under way nobody knows the outcome."""
         self._intents.lose(incarnation)
+
+    def _has_holder(self, entry: Entry) -> bool:
+        return self._alive(entry.draft.incarnation)
 
     def _own(self, who: Caller, number: int) -> Entry:
         entry = self._ledger.entry(number)

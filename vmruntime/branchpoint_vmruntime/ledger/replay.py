@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -61,12 +60,13 @@ Admission = Go | Replay | Refuse
 class ReplayDesk:
     """Where the gateway asks about such a request, and tells how it ended.
 
-    `alive` tells whether the machine of an incarnation still is.
+    A request may outlive the machine it came from: it is under way until `finish`.
     """
 
-    def __init__(self, ledger: Ledger, alive: Callable[[str], bool]) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._intents = Intents(ledger, EntryKind.REQUEST, alive)
+        self._under_way: set[int] = set()
+        self._intents = Intents(ledger, EntryKind.REQUEST, self._has_holder)
 
     async def begin(self, draft: Draft, *, retry: bool) -> Admission:
         """What to do about the request of `draft`, whose `key` is that of its header.
@@ -84,7 +84,9 @@ class ReplayDesk:
             words = f"the key {draft.key!r} was used {when_and_where(entry)} for another request"
             return self._refuse(draft, 422, words)
         if may_be_done(entry, retry=retry):
-            return Go(self._ledger.begin(draft))
+            number = self._ledger.begin(draft)
+            self._under_way.add(number)
+            return Go(number)
         assert entry is not None
         return self._recorded(entry, draft)
 
@@ -98,11 +100,15 @@ class ReplayDesk:
             outcome = replace(outcome, state=_state_after(outcome.status))
         is_kept = reply is not None and outcome.state is OutcomeState.DONE
         result = _to_bytes(reply) if is_kept and reply is not None else None
+        self._under_way.discard(number)
         self._intents.settle(number, outcome, result=result)
 
     def ended(self, incarnation: str) -> None:
-        """That machine is gone: of what it had under way nobody knows the outcome."""
+        """That machine is gone: of what it asked for and nobody is at, nobody knows the outcome."""
         self._intents.lose(incarnation)
+
+    def _has_holder(self, entry: Entry) -> bool:
+        return entry.number in self._under_way
 
     def _newest_like(self, draft: Draft) -> Entry | None:
         for entry in self._ledger.under_key(draft.session, EntryKind.REQUEST, draft.key):

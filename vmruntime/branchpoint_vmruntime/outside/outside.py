@@ -111,7 +111,7 @@ class Outside:
             spec.limits, self.costs, session=view.session, currency=spec.currency
         )
         self.once = OnceDesk(ledger, self._is_alive)
-        self.replay = ReplayDesk(ledger, self._is_alive)
+        self.replay = ReplayDesk(ledger)
         self.transfers = Transfers(self._secret_files)
         self.forwards = Forwards(self.streams, view.branch)
         self._spec = spec
