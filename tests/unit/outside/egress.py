@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from branchpoint_vmruntime.ledger import Draft, Entry, Outcome
 from branchpoint_vmruntime.ledger.database import Database
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.ledger.replay import ReplayDesk
-from branchpoint_vmruntime.outside.authority import Authority, server_trust
+from branchpoint_vmruntime.outside.authority import Authority
 from branchpoint_vmruntime.outside.costs import Costs
 from branchpoint_vmruntime.outside.facts import Limits, Price, Rule, Who
 from branchpoint_vmruntime.outside.gateway import Gateway
@@ -103,6 +104,13 @@ class Edge:
         return await read_reply(end, method)
 
 
+@cache
+def session_authority() -> Authority:
+    """That of every session here, as making one takes a while."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Authority.of(Path(folder))
+
+
 @asynccontextmanager
 async def edge(
     *rules: Rule,
@@ -127,15 +135,14 @@ async def edge(
         TellingLedger.open(Path(folder) / "ledger.db") as ledger,
     ):
         policies, vault = Policies(rules), Vault()
-        authority = Authority.of(Path(folder))
-        trust = server_trust()
-        if server_authority:
-            trust = ssl.create_default_context(cadata=server_authority.certificate_pem)
+        authority = session_authority()
+        trusted = server_authority or authority
+        trust = ssl.create_default_context(cadata=trusted.certificate_pem)
         costs = Costs(ledger)
         gateway = Gateway(
             policies=policies,
             ledger=ledger,
-            replay=ReplayDesk(ledger, lambda _: True),
+            replay=ReplayDesk(ledger),
             vault=vault,
             metering=Metering(prices or {}),
             authority=authority,
