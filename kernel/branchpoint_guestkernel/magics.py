@@ -22,6 +22,13 @@ LINE_MAGICS = (
     "switch",
     "keep",
     "drop",
+    "egress",
+    "secrets",
+    "ledger",
+    "costs",
+    "forward",
+    "put",
+    "get",
 )
 CELL_MAGICS = ("branch",)
 

@@ -1,14 +1,22 @@
-"""Completion and inspection on lines that are ours. Pure but for what the session is asked."""
+"""Completion and inspection on lines that are ours, from what the session and its folder hold."""
 
 import re
+import shlex
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from branchpoint_kernel.grammar import ALL
-from branchpoint_kernel.manual import MAGICS, Magic, Takes
+from branchpoint_kernel.magic import Magic, Takes
+from branchpoint_kernel.manual import MAGICS
+from branchpoint_vmruntime.ledger import OutcomeState
 from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.outside.groups import groups
+from branchpoint_vmruntime.outside.limits import NAMES as LIMITS
 from branchpoint_vmruntime.session import Session
 
+MOST_FILES = 500
 _OUR_LINE = re.compile(rf"%{{1,2}}({'|'.join(MAGICS)})(?=\s|\?|$)")
 
 
@@ -63,14 +71,20 @@ def inspect(code: str, cursor: int) -> dict[str, Any]:
 
 
 def _offers(session: Session, spot: Spot, word: str) -> tuple[str, ...]:
+    magic = spot.magic
     before = spot.typed[: len(spot.typed) - len(word)].split()
-    flag_takes = spot.magic.flags.get(before[-1]) if before else None
+    flag_takes = magic.flags.get(before[-1]) if before else None
     if flag_takes is not None and flag_takes is not Takes.NOTHING:
-        return _values(session, flag_takes, spot.magic)
-    flags = tuple(flag for flag in spot.magic.flags if flag not in before)
+        return _values(session, flag_takes, magic)
+    flags = tuple(flag for flag in magic.flags if flag not in before)
     if word.startswith("-"):
         return (*flags, "--help")
-    return (*_values(session, spot.magic.takes, spot.magic), *flags)
+    if magic.actions:
+        takes = magic.actions.get(before[0]) if before else None
+        plain = tuple(magic.actions) if takes is None else _values(session, takes, magic)
+    else:
+        plain = _values(session, magic.takes, magic)
+    return (*plain, *flags)
 
 
 def _values(session: Session, takes: Takes, magic: Magic) -> tuple[str, ...]:
@@ -82,10 +96,44 @@ def _values(session: Session, takes: Takes, magic: Magic) -> tuple[str, ...]:
             return (*names, ALL) if magic.cell else names
         case Takes.BRANCH_OR_CHECKPOINT:
             return tuple(dict.fromkeys((*_branch_names(session), *_labels(session))))
+        case Takes.BRANCH_OR_ALL:
+            return (*_branch_names(session), ALL)
         case Takes.ON_OR_OFF:
             return ("on", "off", "every")
-        case Takes.NOTHING | Takes.TEXT | Takes.NUMBER | Takes.NEW_NAMES | Takes.FILE:
+        case _:
+            return _outside_values(session, takes)
+
+
+def _outside_values(session: Session, takes: Takes) -> tuple[str, ...]:
+    match takes:
+        case Takes.TO_ALLOW:
+            return tuple(groups())
+        case Takes.TO_DENY:
+            rules = session.outside.policies.rules(session.current.name)
+            return tuple(dict.fromkeys(rule.group or rule.host for rule in rules))
+        case Takes.SECRET:
+            return tuple(secret.name for secret in session.outside.vault.names())
+        case Takes.SOURCE:
+            return ("env:", "file:", "prompt")
+        case Takes.LIMIT:
+            return tuple(f"{name}=" for name in LIMITS)
+        case Takes.HOST_FILE:
+            return _files_here()
+        case Takes.KEY:
+            entries = session.outside.ledger.entries(session.record.id)
+            unknown = [e for e in entries if e.outcome and e.outcome.state is OutcomeState.UNKNOWN]
+            return tuple(dict.fromkeys(e.draft.key for e in unknown if e.draft.key))
+        case _:
             return ()
+
+
+def _files_here() -> tuple[str, ...]:
+    """What a line can name as it is, of the notebook's folder and the folders in it."""
+    here = Path.cwd()
+    found = (path for pattern in ("*", "*/*") for path in here.glob(pattern))
+    names = (f"{path.relative_to(here)}{'/' * path.is_dir()}" for path in found)
+    plain = (name for name in names if not name.startswith(".") and shlex.quote(name) == name)
+    return tuple(sorted(islice(plain, MOST_FILES)))
 
 
 def _labels(session: Session) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """What a user can ask of the lineage, as values. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from branchpoint_vmruntime.outside.facts import Rule, SecretSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,124 @@ class Drop:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ShowEgress:
+    """List what may leave a branch, the current one if none is named."""
+
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allow:
+    """Let something leave: groups by name, hosts as rules. `branch` may be all the live ones."""
+
+    names: tuple[str | Rule, ...]
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    """Let something leave no more. `branch` may be all the live ones."""
+
+    names: tuple[str, ...]
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSecrets:
+    """List the secrets, without their values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddSecret:
+    """Bind a secret to hosts. Without a source it is a variable of this host, or is asked for.
+
+    `header` None is the usual one. `value` is what was typed in.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    header: str | None
+    source: SecretSource | None
+    asks: bool = False
+    value: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSecret:
+    """Forget a secret."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowLedger:
+    """List what has left, the newest entries alone unless `whole`."""
+
+    since: str | None = None
+    branch: str | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """Say of what is unknown under a key that it took place, or that it may be done again."""
+
+    key: str
+    took_place: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCosts:
+    """List what each branch has cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseLimit:
+    """Set another limit."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowForwards:
+    """List the ports that are forwarded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """Forward a port of the machine. `to` is the host's; `branch` None follows the current one."""
+
+    port: int
+    to: int | None = None
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopForward:
+    """End a forward."""
+
+    port: int
+    branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """Copy files of the host into a machine; `to` None is its home."""
+
+    files: tuple[str, ...]
+    to: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get:
+    """Copy files of a machine to the host; `to` None is the notebook's folder."""
+
+    files: tuple[str, ...]
+    to: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIn:
     """Run a cell in branches; `names` is None for every live one but the current."""
@@ -109,7 +229,14 @@ class Explain:
     paged: bool
 
 
+Copy = Put | Get
+# What opens the edge of the machines, or says what is true of what has passed it.
+EdgeChange = Allow | Deny | AddSecret | RemoveSecret | Settle | RaiseLimit
+OutsideQuestion = ShowEgress | ShowSecrets | ShowLedger | ShowCosts | ShowForwards
+OutsideCommand = EdgeChange | OutsideQuestion | Forward | StopForward
 # What leaves every branch where it is.
 Question = AutoCheckpoint | Diff | Branches | Checkpoints
-Operation = Checkpoint | Fork | Rollback | Undo | Switch | Keep | Drop | Question
+# What is done one after another, whoever asks for it.
+InTurn = Checkpoint | Fork | Rollback | Undo | Switch | Keep | Drop | Question | OutsideCommand
+Operation = InTurn | Copy
 Command = Operation | RunIn | Explain

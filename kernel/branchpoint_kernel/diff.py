@@ -1,10 +1,9 @@
 """`%diff` and previews: looks into machines and says how they differ. Changes nothing."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from branchpoint_kernel.commands import Diff
 from branchpoint_kernel.comparison import Comparison, compare
@@ -14,23 +13,18 @@ from branchpoint_kernel.diff_rendering import (
     comparison_record,
     first_line,
 )
+from branchpoint_kernel.effects import effects_lines, effects_record
 from branchpoint_kernel.history import History
 from branchpoint_kernel.insides import look_into, read_file
+from branchpoint_kernel.leaving import Leavings
 from branchpoint_kernel.records import cell_record
-from branchpoint_kernel.rendering import Line, Verbatim, note
+from branchpoint_kernel.rendering import Verbatim, note
 from branchpoint_kernel.text_diff import text_diff
+from branchpoint_kernel.told import Told
 from branchpoint_kernel.undo import Undoing, cells_since, choose
 from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.lineage import BranchState, Cell, Checkpoint
 from branchpoint_vmruntime.session import Branch, Session
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What there is to show, and what a record says of it."""
-
-    lines: Sequence[Line]
-    more: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +42,7 @@ class Differences:
     def __init__(self, session: Session, history: History) -> None:
         self._session = session
         self._history = history
+        self._leavings = Leavings(session)
 
     async def diff(self, command: Diff, branch: str | None) -> Told:
         """From one machine to another, or to a branch as it is now; None is the current one."""
@@ -57,10 +52,10 @@ class Differences:
         if command.text is not None:
             lines = await self._text(command.text, before, after)
             shown = [Verbatim("", line, in_columns=False) for line in lines]
-            return Told(shown, {**more, "path": command.text, "text": lines})
+            return Told("diff", shown, {**more, "path": command.text, "text": lines})
         found = await self._compare(before, after)
         lines = [note("●", f"from {before.name} to {after.name}"), *comparison_lines(found)]
-        return Told(lines, {**more, **comparison_record(found)})
+        return Told("diff", lines, {**more, **comparison_record(found)})
 
     async def preview(self, target: Checkpoint, branch: str | None) -> Told:
         """What a rollback of a branch to a checkpoint would do."""
@@ -85,14 +80,17 @@ class Differences:
         ]
         lines.append(note(" ", "+ comes back, - goes, ~ becomes as it was"))
         lines += comparison_lines(found)
-        lines.append(note("▸", "effects", "nothing can leave a machine, so none to undo outside"))
+        effects = self._leavings.since(target, branch)
+        lines += effects_lines(effects, "since then would not be undone") or [
+            note("▸", "effects", "nothing has left the machine since then")
+        ]
         more = {
             "target": target.label,
             "cells": [cell_record(cell) for cell in undone],
-            "effects": [],
+            "effects": effects_record(effects),
             **comparison_record(found),
         }
-        return Told(lines, more)
+        return Told("preview", lines, more)
 
     def undoing(self, cells: int, branch: str | None) -> Undoing:
         """Where an undo by so many cells goes; UsageError if nowhere."""

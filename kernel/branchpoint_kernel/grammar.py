@@ -1,8 +1,6 @@
 """From the text of one magic to a command; every refusal says what to type instead. Pure."""
 
-import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from types import MappingProxyType
 
 from branchpoint_kernel.commands import (
@@ -21,43 +19,15 @@ from branchpoint_kernel.commands import (
     Switch,
     Undo,
 )
-from branchpoint_kernel.manual import MAGICS, Magic, Takes
-from branchpoint_vmruntime.errors import UsageError
-from branchpoint_vmruntime.lineage.naming import check_branch_name
+from branchpoint_kernel.manual import MAGICS
+from branchpoint_kernel.outside_grammar import OUTSIDE_READERS
+from branchpoint_kernel.words import Words, check_name, comma_list, take_apart
 from branchpoint_vmruntime.session import MAX_FORKS
 
 ALL = "all"
 KEEP_QUEUE = "--keep-queue"
 # Far more cells than any notebook has, and no number that is slow to read.
 _COUNT_DIGITS = 7
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """A magic's arguments: the plain ones, and the flags with their values."""
-
-    magic: Magic
-    plain: tuple[str, ...]
-    flags: MappingProxyType[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    def refuse(self, message: str) -> UsageError:
-        return refusal(self.magic, message)
-
-    def at_most(self, count: int) -> None:
-        if len(self.plain) > count:
-            extra = " ".join(self.plain[count:])
-            raise self.refuse(f"{self.magic.marked} does not know what to do with {extra!r}")
-
-    def one_name(self) -> str:
-        if not self.plain:
-            raise self.refuse(f"{self.magic.marked} needs the name of a branch")
-        self.at_most(1)
-        return self.plain[0]
-
-
-def refusal(magic: Magic, message: str) -> UsageError:
-    """A usage error that ends with what to type."""
-    return UsageError(message, hint=f"type {magic.usage}, or {magic.marked}? for more")
 
 
 def parse(name: str, line: str, body: str = "") -> Command:
@@ -67,82 +37,23 @@ def parse(name: str, line: str, body: str = "") -> Command:
     Rollback(target='loaded', safety=False, preview=False, keep_queue=False)
     """
     magic = MAGICS[name]
-    words = _sort(magic, _split(magic, line))
+    words = take_apart(magic, line)
     if "--help" in words.flags:
         return Explain(magic=name, paged=False)
     return _READERS[name](words, body)
-
-
-def without_comment(line: str) -> str:
-    """The line up to a `#` that stands alone or begins a word, outside quotes.
-
-    >>> without_comment("a '# b' c#d # e")
-    "a '# b' c#d "
-    """
-    quote = ""
-    for at, character in enumerate(line):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        elif character == "#" and (at == 0 or line[at - 1].isspace()):
-            return line[:at]
-    return line
-
-
-def check_name(magic: Magic, name: str) -> str:
-    """The name as it is kept, if a branch may bear it."""
-    try:
-        return check_branch_name(name)
-    except UsageError as error:
-        raise refusal(magic, str(error)) from None
-
-
-def _split(magic: Magic, line: str) -> list[str]:
-    try:
-        return shlex.split(without_comment(line))
-    except ValueError:
-        raise refusal(magic, f"the quotes in {line.strip()!r} do not match") from None
-
-
-def _sort(magic: Magic, words: Sequence[str]) -> _Words:
-    plain: list[str] = []
-    flags: dict[str, str] = {}
-    rest = iter(words)
-    for word in rest:
-        if not word.startswith("--"):
-            plain.append(word)
-            continue
-        flag, equals, value = word.partition("=")
-        if flag == "--help":
-            flags[flag] = ""
-            continue
-        if flag not in magic.flags:
-            there = ", ".join(magic.flags) or "none"
-            raise refusal(magic, f"{magic.marked} has no flag {flag}; there is: {there}")
-        if magic.flags[flag] is not Takes.NOTHING and not equals:
-            value = next(rest, "")
-        if magic.flags[flag] is not Takes.NOTHING and (not value or value.startswith("--")):
-            raise refusal(magic, f"{flag} needs a {magic.flags[flag].value} after it")
-        flags[flag] = value
-    return _Words(magic, tuple(plain), MappingProxyType(flags))
 
 
 def _is_count(text: str) -> bool:
     return text.isdecimal() and len(text) < _COUNT_DIGITS and int(text) > 0
 
 
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
-
-
-def _checkpoint(words: _Words, _body: str) -> Command:
+def _checkpoint(words: Words, _body: str) -> Command:
     words.at_most(1)
     label = words.plain[0] if words.plain else None
     return Checkpoint(label=label, note=words.flags.get("--note", ""))
 
 
-def _fork(words: _Words, _body: str) -> Command:
+def _fork(words: Words, _body: str) -> Command:
     if not words.plain:
         raise words.refuse(f"%fork needs a number of branches, 1 to {MAX_FORKS}")
     words.at_most(1)
@@ -150,7 +61,9 @@ def _fork(words: _Words, _body: str) -> Command:
     if not text.isdecimal() or not 1 <= int(text) <= MAX_FORKS:
         raise words.refuse(f"%fork makes 1 to {MAX_FORKS} branches at a time, not {text}")
     count = int(text)
-    names = tuple(check_name(words.magic, name) for name in _list(words.flags.get("--names", "")))
+    names = tuple(
+        check_name(words.magic, name) for name in comma_list(words.flags.get("--names", ""))
+    )
     if names and len(names) != count:
         raise words.refuse(f"%fork {count} needs {count} names, and {len(names)} are given")
     if len(set(names)) != len(names):
@@ -163,7 +76,7 @@ def _fork(words: _Words, _body: str) -> Command:
     )
 
 
-def _rollback(words: _Words, _body: str) -> Command:
+def _rollback(words: Words, _body: str) -> Command:
     words.at_most(1)
     target = words.plain[0] if words.plain else None
     return Rollback(
@@ -174,7 +87,7 @@ def _rollback(words: _Words, _body: str) -> Command:
     )
 
 
-def _undo(words: _Words, _body: str) -> Command:
+def _undo(words: Words, _body: str) -> Command:
     words.at_most(1)
     text = words.plain[0] if words.plain else "1"
     if not _is_count(text):
@@ -183,7 +96,7 @@ def _undo(words: _Words, _body: str) -> Command:
     return Undo(cells=int(text), preview=preview, keep_queue=keep_queue)
 
 
-def _autocheckpoint(words: _Words, _body: str) -> Command:
+def _autocheckpoint(words: Words, _body: str) -> Command:
     match list(words.plain):
         case []:
             return AutoCheckpoint(None)
@@ -199,7 +112,7 @@ def _autocheckpoint(words: _Words, _body: str) -> Command:
             )
 
 
-def _diff(words: _Words, _body: str) -> Command:
+def _diff(words: Words, _body: str) -> Command:
     if not words.plain:
         raise words.refuse("%diff needs the name of a branch or checkpoint to compare with")
     words.at_most(2)
@@ -207,33 +120,33 @@ def _diff(words: _Words, _body: str) -> Command:
     return Diff(before=before, after=next(iter(rest), None), text=words.flags.get("--text"))
 
 
-def _branches(words: _Words, _body: str) -> Command:
+def _branches(words: Words, _body: str) -> Command:
     words.at_most(0)
     return Branches()
 
 
-def _checkpoints(words: _Words, _body: str) -> Command:
+def _checkpoints(words: Words, _body: str) -> Command:
     words.at_most(0)
     return Checkpoints()
 
 
-def _switch(words: _Words, _body: str) -> Command:
+def _switch(words: Words, _body: str) -> Command:
     return Switch(words.one_name())
 
 
-def _keep(words: _Words, _body: str) -> Command:
+def _keep(words: Words, _body: str) -> Command:
     return Keep(words.one_name())
 
 
-def _drop(words: _Words, _body: str) -> Command:
-    names = tuple(name for word in words.plain for name in _list(word))
+def _drop(words: Words, _body: str) -> Command:
+    names = tuple(name for word in words.plain for name in comma_list(word))
     if not names:
         raise words.refuse("%drop needs the name of at least one branch")
     return Drop(names)
 
 
-def _branch(words: _Words, body: str) -> Command:
-    names = tuple(dict.fromkeys(name for word in words.plain for name in _list(word)))
+def _branch(words: Words, body: str) -> Command:
+    names = tuple(dict.fromkeys(name for word in words.plain for name in comma_list(word)))
     if not names:
         raise words.refuse("%%branch needs the names of the branches to run this cell in")
     if not body.strip():
@@ -245,7 +158,7 @@ def _branch(words: _Words, body: str) -> Command:
     return RunIn(names=None, body=body)
 
 
-_READERS: MappingProxyType[str, Callable[[_Words, str], Command]] = MappingProxyType(
+_READERS: MappingProxyType[str, Callable[[Words, str], Command]] = MappingProxyType(
     {
         "checkpoint": _checkpoint,
         "fork": _fork,
@@ -259,5 +172,6 @@ _READERS: MappingProxyType[str, Callable[[_Words, str], Command]] = MappingProxy
         "keep": _keep,
         "drop": _drop,
         "branch": _branch,
+        **OUTSIDE_READERS,
     }
 )

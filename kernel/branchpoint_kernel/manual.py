@@ -1,49 +1,10 @@
 """What each magic is called, takes and does: the one place help and completion are read from."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
 from types import MappingProxyType
 
+from branchpoint_kernel.magic import Magic, Takes
+from branchpoint_kernel.outside_manual import OUTSIDE
 from branchpoint_vmruntime.session import MAX_FORKS
-
-
-class Takes(Enum):
-    """What an argument names, and so what completion offers for it."""
-
-    NOTHING = "nothing"
-    TEXT = "text"
-    NUMBER = "number"
-    CHECKPOINT = "checkpoint"
-    BRANCH = "branch"
-    BRANCH_OR_CHECKPOINT = "branch or checkpoint"
-    ON_OR_OFF = "on or off"
-    FILE = "file"
-    NEW_NAMES = "new names"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Magic:
-    """One magic. `usage` is what to type, `flags` what each flag takes."""
-
-    name: str
-    usage: str
-    summary: str
-    details: str
-    takes: Takes
-    flags: Mapping[str, Takes] = field(default_factory=dict[str, Takes])
-    cell: bool = False
-
-    @property
-    def marked(self) -> str:
-        """With its percent signs."""
-        return f"%%{self.name}" if self.cell else f"%{self.name}"
-
-    @property
-    def help(self) -> str:
-        """The whole of what there is to say."""
-        return f"{self.usage}\n\n{self.summary}\n\n{self.details}\n"
-
 
 MAGICS = MappingProxyType(
     {
@@ -93,7 +54,8 @@ MAGICS = MappingProxyType(
                     "it ends. --keep-queue runs them, as a notebook made for Run All wants.\n"
                     "What is left behind is saved first, so a rollback can be rolled back;\n"
                     "--no-safety skips that. --preview changes nothing: it shows what would\n"
-                    "be undone, of cells, files, variables and packages.\n\n"
+                    "be undone, of cells, files, variables and packages. What has left the\n"
+                    "machine since is not undone: both name it.\n\n"
                     "    %rollback\n"
                     "    %rollback loaded --preview"
                 ),
@@ -149,7 +111,7 @@ MAGICS = MappingProxyType(
             Magic(
                 name="branches",
                 usage="%branches",
-                summary="List the branches of this notebook, with their memory.",
+                summary="List the branches of this notebook, with their memory and forwards.",
                 details="A star marks the one that plain cells run in.",
                 takes=Takes.NOTHING,
             ),
@@ -194,6 +156,7 @@ MAGICS = MappingProxyType(
                 takes=Takes.BRANCH,
                 cell=True,
             ),
+            *OUTSIDE,
         )
     }
 )

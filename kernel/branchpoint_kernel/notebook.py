@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from branchpoint_kernel import assist
 from branchpoint_kernel.autocheckpoint import AutoCheckpoint
@@ -23,6 +24,7 @@ from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp,
 from branchpoint_kernel.operations import Operations
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.questions import Questions
 from branchpoint_kernel.running import CellRunner
 from branchpoint_kernel.shell_queue import Queued, ShellQueue
 from branchpoint_kernel.vigil import Vigil
@@ -92,13 +94,16 @@ class Notebook:
         self._history = History(session)
         self._auto = AutoCheckpoint(self._save_by_itself, self._warn, self.on_change)
         differences = Differences(session, self._history)
-        operations = Operations(session, self._pumps, queue.doom, differences, self._auto)
+        operations = Operations(
+            session, self._pumps, queue.doom, differences, self._auto, Path.cwd()
+        )
         self._operations = operations
         fanout = Fanout(session, self._pumps, publisher, stamp)
         handover = Handover(self._pumps, publisher, tasks, self.on_stray, self._foreground)
         exploring = Exploring(session, self._pumps, handover, stamp)
-        self._calls = Calls(operations, handover, exploring, tasks)
+        self._calls = Calls(session, operations, handover, exploring, tasks)
         self._comms = Comms(publisher, stamp)
+        self._questions = Questions(publisher)
         self._runner = CellRunner(
             publisher,
             self._pumps,
@@ -108,6 +113,7 @@ class Notebook:
             self._comms,
             facts,
             self._cell_failed,
+            self._questions,
         )
         self._vigil = Vigil(self._pumps, queue, operations)
 
@@ -184,12 +190,16 @@ class Notebook:
 
     async def interrupt(self) -> None:
         """Interrupt whatever runs, or the current kernel if nothing does."""
+        if self._runner.interrupt():
+            return
         running = [pump for pump in self._pumps if pump.executes]
         pumps = running or [pump for pump in self._pumps if self._pumps.is_current(pump)]
         await asyncio.gather(*(self._interrupt(pump) for pump in pumps))
 
     async def give_input(self, message: Message) -> None:
-        """The user's answer, to the kernel that asked last."""
+        """The user's answer, to us if we have asked, else to the kernel that asked last."""
+        if self._questions.take(message):
+            return
         if self._asker is not None:
             with suppress(BranchpointError):
                 await self._asker.tell(message)

@@ -4,20 +4,30 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, assert_never
 
 from branchpoint_kernel import commands, rendering
 from branchpoint_kernel.autocheckpoint import AutoCheckpoint
-from branchpoint_kernel.diff import Differences, Told
+from branchpoint_kernel.copying import Copying, OnStep, nobody_watches
+from branchpoint_kernel.diff import Differences
+from branchpoint_kernel.effects import effects_lines, effects_record
 from branchpoint_kernel.history_rendering import autocheckpoint_lines, undo_lines
+from branchpoint_kernel.leaving import Effects, Leavings
+from branchpoint_kernel.outside_operations import OutsideOperations
+from branchpoint_kernel.outside_rendering import forwarded_ports
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.records import RECORD_TYPE, Fact, cell_record, checkpoint_record, record
 from branchpoint_kernel.rendering import Line, as_html, as_text
+from branchpoint_kernel.told import Told
 from branchpoint_vmruntime.errors import MachineStartError, UnknownNameError
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
 from branchpoint_vmruntime.session import Branch, RollbackReport, Session
 
 Bundle = Mapping[str, Any]
+
+NOT_UNDONE = "since then {were} not undone"
+UNKNOWN_TO_FORKS = "since then {were} made that the forks know nothing of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +49,16 @@ class Operations:
         drop_queued: Callable[[], int],
         differences: Differences,
         auto: AutoCheckpoint,
+        folder: Path,
     ) -> None:
         self._session = session
         self._pumps = pumps
         self._drop_queued = drop_queued
         self._differences = differences
         self._auto = auto
+        self._leavings = Leavings(session)
+        self._outside = OutsideOperations(session)
+        self._copying = Copying(session, folder)
         self._turn = asyncio.Lock()
 
     @property
@@ -57,6 +71,8 @@ class Operations:
 
         BranchpointError, in words for the user, if it cannot be done.
         """
+        if isinstance(command, commands.Copy):
+            return await self.copy(command, branch=branch)
         async with self._turn:
             try:
                 return await self._perform(command, branch)
@@ -66,12 +82,18 @@ class Operations:
                 self._pumps.adopt()
                 self._pumps.look_again()
 
+    async def copy(
+        self, command: commands.Copy, *, branch: str | None = None, on_step: OnStep = nobody_watches
+    ) -> Done:
+        """Copy files. It takes no turn: machines run on, and may be saved, meanwhile."""
+        return self._told(await self._copying.copy(command, branch, on_step))
+
     async def save_by_itself(self, branch: str) -> None:
         """Take an automatic checkpoint, in its turn."""
         async with self._turn:
             await self._session.checkpoint(branch=branch, kind=CheckpointKind.AUTO)
 
-    async def _perform(self, command: commands.Operation, branch: str | None) -> Done:
+    async def _perform(self, command: commands.InTurn, branch: str | None) -> Done:
         match command:
             case commands.Checkpoint():
                 return await self._checkpoint(command, branch)
@@ -87,15 +109,22 @@ class Operations:
                 return await self._keep(command)
             case commands.Drop():
                 return await self._drop(command)
-            case _:
+            case (
+                commands.AutoCheckpoint()
+                | commands.Diff()
+                | commands.Branches()
+                | commands.Checkpoints()
+            ):
                 return await self._answer(command, branch)
+            case _:
+                return self._told(await self._outside.perform(command, branch))
 
     async def _answer(self, question: commands.Question, branch: str | None) -> Done:
         match question:
             case commands.AutoCheckpoint():
                 return await self._autocheckpoint(question, branch)
             case commands.Diff():
-                return self._told("diff", await self._differences.diff(question, branch))
+                return self._told(await self._differences.diff(question, branch))
             case commands.Branches():
                 return self._branches()
             case commands.Checkpoints():
@@ -130,11 +159,14 @@ class Operations:
                     "  ", "global random generators reseeded in each", "not with --same-random"
                 )
             )
+        unknown = Effects() if start is None else self._leavings.since(start, branch)
+        lines += effects_lines(unknown, UNKNOWN_TO_FORKS)
         more = {
             "made": [branch.name for branch in report.branches],
             "failed": {failure.name: str(failure.error) for failure in report.failures},
             "reseeded": report.reseeded,
             "awake_ms": {branch.name: branch.cost.awake_ms for branch in report.branches},
+            "effects": effects_record(unknown),
         }
         phases = dict(report.branches[0].cost.phases_ms)
         fact = Fact("fork", report.origin, phases, report.total_ms, more)
@@ -144,33 +176,39 @@ class Operations:
     async def _rollback(self, command: commands.Rollback, branch: str | None) -> Done:
         target = self._session.find(command.target, branch=branch)
         if command.preview:
-            told = await self._differences.preview(target, branch)
-            return self._told("preview", told, target)
+            return self._told(await self._differences.preview(target, branch), target)
+        leaving = self._leavings.before(target, branch)
         report = await self._session.rollback(target, safety=command.safety, branch=branch)
+        effects = self._leavings.after(leaving)
         dropped = self._drop_behind(command, report)
         more = {
             "safety": report.safety.label if report.safety else None,
             "dropped_cells": dropped,
+            "effects": effects_record(effects),
         }
         fact = Fact("rollback", report.checkpoint, report.phases_ms, report.total_ms, more)
-        lines = rendering.rollback_lines(report, dropped)
+        lines = [*rendering.rollback_lines(report, dropped), *effects_lines(effects, NOT_UNDONE)]
         return self._outcome(fact, lines, woken=(report.branch,))
 
     async def _undo(self, command: commands.Undo, branch: str | None) -> Done:
         undoing = self._differences.undoing(command.cells, branch)
         if command.preview:
             told = await self._differences.preview(undoing.target, branch)
-            return self._told("preview", told, undoing.target)
+            return self._told(told, undoing.target)
+        leaving = self._leavings.before(undoing.target, branch)
         report = await self._session.rollback(undoing.target, safety=True, branch=branch)
+        effects = self._leavings.after(leaving)
         dropped = self._drop_behind(command, report)
         more = {
             "asked": command.cells,
             "cells": [cell_record(cell) for cell in undoing.cells],
             "safety": report.safety.label if report.safety else None,
             "dropped_cells": dropped,
+            "effects": effects_record(effects),
         }
         fact = Fact("undo", report.checkpoint, report.phases_ms, report.total_ms, more)
         lines = undo_lines(report, undoing.cells, command.cells, dropped)
+        lines += effects_lines(effects, NOT_UNDONE)
         return self._outcome(fact, lines, woken=(report.branch,))
 
     def _drop_behind(
@@ -210,9 +248,9 @@ class Operations:
     def _branches(self) -> Done:
         labels = {str(point.id): point.label for point in self._session.checkpoints()}
         unseen = {str(pump.branch.name): len(pump.unseen) for pump in self._pumps}
-        lines = rendering.branches_lines(
-            self._session.branches(), self._session.current, labels, unseen
-        )
+        current = self._session.current
+        ports = forwarded_ports(self._session.outside.forwards.list(), current.name)
+        lines = rendering.branches_lines(self._session.branches(), current, labels, unseen, ports)
         return self._outcome(Fact("branches"), lines)
 
     def _checkpoints(self) -> Done:
@@ -221,8 +259,8 @@ class Operations:
         fact = Fact("checkpoints", more=more)
         return self._outcome(fact, rendering.checkpoints_lines(points))
 
-    def _told(self, op: str, told: Told, checkpoint: Checkpoint | None = None) -> Done:
-        return self._outcome(Fact(op, checkpoint, more=told.more), told.lines)
+    def _told(self, told: Told, checkpoint: Checkpoint | None = None) -> Done:
+        return self._outcome(Fact(told.op, checkpoint, more=told.more), told.lines)
 
     def _outcome(
         self,
@@ -241,7 +279,9 @@ class Operations:
 
 
 def with_hint(error: UnknownNameError) -> UnknownNameError:
-    """The same error, with what was probably meant."""
+    """The same error, with what was probably meant, unless it says what to do already."""
+    if error.hint:
+        return error
     close = get_close_matches(error.name, error.known, 1)
     listing = "%branches" if error.kind == "branch" else "%checkpoints"
     meant = f"did you mean {close[0]!r}? " if close else ""

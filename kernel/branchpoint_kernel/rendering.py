@@ -1,6 +1,6 @@
 """How commands look: a compact line or tree for people, in plain text and in HTML. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -176,9 +176,13 @@ def drop_lines(branches: Sequence[Branch]) -> list[Line]:
 
 
 def branches_lines(
-    branches: Sequence[Branch], current: Branch, labels: dict[str, str], unseen: dict[str, int]
+    branches: Sequence[Branch],
+    current: Branch,
+    labels: Mapping[str, str],
+    unseen: Mapping[str, int],
+    ports: Mapping[str, str],
 ) -> list[Line]:
-    """What `%branches` shows: those not dropped, the current one starred."""
+    """What `%branches` shows: those not dropped, the current one starred, with their forwards."""
     return [
         Line(
             "*" if branch.name == current.name else " ",
@@ -187,6 +191,7 @@ def branches_lines(
                 branch.state.value,
                 f"at {labels.get(branch.record.head, branch.record.head)}",
                 memory_facts(branch.memory()),
+                ports.get(branch.name, ""),
                 f"{unseen[branch.name]} messages unseen" if unseen.get(branch.name) else "",
             ),
         )

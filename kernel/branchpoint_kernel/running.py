@@ -6,14 +6,16 @@ last piece of code counts as the cell; those before it leave no trace in In, Out
 """
 
 import json
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from branchpoint_kernel.cells import Code, Segment, split
-from branchpoint_kernel.commands import Explain, Operation, RunIn
+from branchpoint_kernel.commands import AddSecret, Copy, Explain, Operation, RunIn
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Part
+from branchpoint_kernel.copy_display import CopyDisplay
 from branchpoint_kernel.fanout import Fanout
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.history import cell_of
@@ -23,8 +25,16 @@ from branchpoint_kernel.messages import Request, with_content
 from branchpoint_kernel.operations import Operations, with_hint
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.pumps import Pumps
-from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError
+from branchpoint_kernel.questions import Questions
+from branchpoint_kernel.stoppable import Stoppable
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    TransferError,
+    UnknownNameError,
+    UsageError,
+)
 from branchpoint_vmruntime.lineage import Cell
+from branchpoint_vmruntime.outside.facts import SecretSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,7 @@ class CellRunner:
         comms: Comms,
         facts: KernelFacts,
         on_cell_error: Callable[[], None],
+        questions: Questions,
     ) -> None:
         self._publisher = publisher
         self._pumps = pumps
@@ -70,6 +81,8 @@ class CellRunner:
         self._comms = comms
         self._facts = facts
         self._on_cell_error = on_cell_error
+        self._questions = questions
+        self._stoppable = Stoppable()
 
     @property
     def request(self) -> Request | None:
@@ -83,6 +96,10 @@ class CellRunner:
             return None
         metadata = json.loads(self._running.request.message.metadata)
         return cell_of(self._running.content, metadata, self._last_count())
+
+    def interrupt(self) -> bool:
+        """Whether the host itself was busy with the cell, and has been told to stop."""
+        return self._stoppable.stop()
 
     async def run(self, request: Request) -> None:
         """The whole answer to one request: one busy, one input, one reply, one idle."""
@@ -143,6 +160,10 @@ class CellRunner:
                 return await self._run_operation(cell, segment)
 
     async def _run_operation(self, cell: _Cell, operation: Operation) -> dict[str, Any]:
+        if isinstance(operation, Copy):
+            return await self._copy(cell, operation)
+        if isinstance(operation, AddSecret) and operation.source is None:
+            operation = await self._with_source(cell, operation)
         before = self._incarnation()
         done = await self._operations.perform(operation)
         if not cell.silent:
@@ -152,6 +173,31 @@ class CellRunner:
             current, language = self._pumps.current, self._facts.language
             await self._comms.follow(current, cell.request, language)
         return reply
+
+    async def _copy(self, cell: _Cell, command: Copy) -> dict[str, Any]:
+        stopped = TransferError("interrupted: nothing remains of what was under way")
+        if cell.silent:
+            await self._stoppable.run(self._operations.copy(command), stopped)
+            return {"status": "ok"}
+        display = CopyDisplay(self._publisher, cell.request)
+        with display.kept_up():
+            copying = self._operations.copy(command, on_step=display.note)
+            done = await self._stoppable.run(copying, stopped)
+        display.show(done.shown)
+        return {"status": "ok"}
+
+    async def _with_source(self, cell: _Cell, command: AddSecret) -> AddSecret:
+        """The same with where its value comes from: a variable of this process, or the person."""
+        if not command.asks and command.name in os.environ:
+            return replace(command, source=SecretSource(variable=command.name))
+        asking = self._questions.ask_unseen(cell.request, f"{command.name}: ")
+        stopped = UsageError(f"interrupted: there is no secret {command.name}")
+        try:
+            value = await self._stoppable.run(asking, stopped)
+        except UsageError as error:
+            error.hint = "say where the value is: --from env:VARIABLE or --from file:PATH"
+            raise
+        return replace(command, source=SecretSource(), value=value)
 
     async def _run_code(self, cell: _Cell, code: Code, *, is_last: bool) -> dict[str, Any]:
         content = {**cell.content, "code": code.text}

@@ -20,8 +20,9 @@ from branchpoint_kernel.commands import (
     Switch,
     Undo,
 )
-from branchpoint_kernel.grammar import parse, without_comment
+from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.manual import MAGICS
+from branchpoint_kernel.words import without_comment
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.session import MAX_FORKS
 

@@ -1,0 +1,183 @@
+"""`%put` and `%get`: files into a machine and out of it, one after another, whole or not at all."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from branchpoint_kernel.commands import Copy, Put
+from branchpoint_kernel.outside_rendering import copied_line
+from branchpoint_kernel.told import Told
+from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.outside.transfer import confined
+from branchpoint_vmruntime.session import Branch, Session
+
+IN, OUT = "→", "←"
+_PATTERN = "*?["
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a copy has come: which of its files, how many bytes of it, of how many if known."""
+
+    arrow: str
+    name: str
+    number: int
+    files: int
+    done_bytes: int
+    of_bytes: int | None
+
+
+OnStep = Callable[[Step], None]
+
+
+def nobody_watches(_step: Step) -> None:
+    """For a copy whose progress is shown nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One file's way between its place on the host and its place in the machine."""
+
+    name: str
+    host: Path
+    guest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    way: _Way
+    path: str
+    size_bytes: int
+    took_ms: float
+
+
+class Copying:
+    """Copies files for cells, and for code in machines, which reaches the folder alone.
+
+    `folder` is the notebook's: what is named without a place is in it.
+    """
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._session = session
+        self._folder = folder
+        # What code in machines has made, and so may replace.
+        self._made_inside: set[Path] = set()
+
+    async def copy(
+        self, command: Copy, branch: str | None, on_step: OnStep = nobody_watches
+    ) -> Told:
+        """Copy; `branch` is that of the code that asks, None for a cell.
+
+        UsageError or TransferError in words; the files before the one that failed are there.
+        """
+        puts = isinstance(command, Put)
+        ways = self._put_ways(command) if puts else self._get_ways(command)
+        if branch is not None and not puts:
+            for way in ways:
+                self._require_new(way)
+        machine = self._session.current if branch is None else self._session.branch(branch)
+        copied: list[_Copied] = []
+        for number, way in enumerate(ways, 1):
+            step = Step(IN if puts else OUT, way.name, number, len(ways), 0, None)
+            on_step(step)
+            within = None if branch is None else self._folder
+            copied.append(await self._copy_one(machine, way, step, on_step, within))
+            if not puts and branch is not None:
+                self._made_inside.add(Path(copied[-1].path))
+        lines = [
+            copied_line(
+                IN if puts else OUT,
+                it.way.name,
+                f"{machine.name}:{it.path}" if puts else str(self._shown(Path(it.path))),
+                it.size_bytes,
+                it.took_ms,
+            )
+            for it in copied
+        ]
+        files = [
+            {
+                "host": str(it.way.host) if puts else it.path,
+                "machine": it.path if puts else it.way.guest,
+                "bytes": it.size_bytes,
+                "duration_ms": it.took_ms,
+            }
+            for it in copied
+        ]
+        return Told("put" if puts else "get", lines, {"machine": machine.name, "files": files})
+
+    async def _copy_one(
+        self, machine: Branch, way: _Way, step: Step, on_step: OnStep, within: Path | None
+    ) -> _Copied:
+        def progress(done_bytes: int, of_bytes: int | None) -> None:
+            on_step(Step(step.arrow, step.name, step.number, step.files, done_bytes, of_bytes))
+
+        channel, transfers = machine.streams, self._session.outside.transfers
+        if step.arrow == IN:
+            done = await transfers.put(
+                channel, way.host, way.guest, progress=progress, within=within
+            )
+        else:
+            done = await transfers.get(
+                channel, way.guest, way.host, progress=progress, within=within
+            )
+        return _Copied(way, done.path, done.size_bytes, round(done.seconds * 1000, 1))
+
+    def _put_ways(self, command: Copy) -> list[_Way]:
+        hosts = [path for name in command.files for path in self._found(name)]
+        _require_distinct([path.name for path in hosts])
+        target = command.to or ""
+        if len(hosts) > 1 and target and not target.endswith("/"):
+            target += "/"
+        return [_Way(path.name, path, target) for path in hosts]
+
+    def _get_ways(self, command: Copy) -> list[_Way]:
+        names = [PurePosixPath(file).name for file in command.files]
+        _require_distinct(names)
+        place = self._folder if command.to is None else self._place(command.to)
+        into = len(names) > 1 or command.to is None or command.to.endswith("/")
+        return [
+            _Way(name, place / name if into else place, guest)
+            for name, guest in zip(names, command.files, strict=True)
+        ]
+
+    def _found(self, name: str) -> Iterator[Path]:
+        path = self._place(name)
+        if not any(sign in name for sign in _PATTERN) or path.exists():
+            yield path
+            return
+        anchor = Path(path.anchor)
+        found = sorted(p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
+        if not found:
+            raise UsageError(f"no file is named like {name!r}", hint=f"looked in {self._folder}")
+        yield from found
+
+    def _place(self, name: str) -> Path:
+        if "\0" in name:
+            raise UsageError(f"{name!r} cannot name a file")
+        try:
+            return self._folder / Path(name).expanduser()
+        except RuntimeError as error:
+            raise UsageError(f"{name!r} cannot be found: {error}") from error
+
+    def _shown(self, path: Path) -> Path:
+        return path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
+
+    def _require_new(self, way: _Way) -> None:
+        """No machine is to be trusted with what is there already."""
+        host = confined(way.host, self._folder)
+        there = host / way.name if host.is_dir() else host
+        if there.exists() and there not in self._made_inside:
+            raise UsageError(
+                f"code in a machine does not replace {self._shown(there)}",
+                hint="write it at the top level of a cell, which may",
+            )
+
+
+def _require_distinct(names: Sequence[str]) -> None:
+    for name in names:
+        if not name or name == "..":
+            raise UsageError("a file is to be named, and this names a folder")
+        if names.count(name) > 1:
+            raise UsageError(
+                f"two of these files are called {name}", hint="copy them one by one, with --to"
+            )

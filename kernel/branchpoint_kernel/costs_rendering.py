@@ -1,0 +1,157 @@
+"""How costs look: a table of branches, and what is left of each limit. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from branchpoint_kernel.rendering import Line, note, size
+from branchpoint_kernel.tables import table
+from branchpoint_vmruntime.outside.amounts import MICROS, money_text
+from branchpoint_vmruntime.outside.costs import BranchCost
+from branchpoint_vmruntime.outside.limits import Standing
+from branchpoint_vmruntime.session import MemoryUse
+
+HEAD = (
+    "branch",
+    "state",
+    "lived",
+    "own",
+    "shared",
+    "requests",
+    "sent",
+    "received",
+    "tokens in",
+    "out",
+    "money",
+    "forks",
+)
+COUNTED = tuple(field.name for field in fields(BranchCost) if field.name != "branch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchStanding:
+    """What a branch has had so far: `lived_s` seconds of a live machine, and what the rest says."""
+
+    name: str
+    state: str
+    lived_s: float
+    memory: MemoryUse | None
+    forks: int
+    cost: BranchCost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsTold:
+    """All that is told of costs; `gone` are those of branches that are no more."""
+
+    rows: Sequence[BranchStanding]
+    gone: Sequence[BranchCost]
+    limits: Sequence[Standing]
+    currency: str
+
+
+def costs_lines(told: CostsTold) -> list[Line]:
+    """What `%costs` shows."""
+    costs = [row.cost for row in told.rows]
+    cells = [_row(row, told.currency) for row in told.rows]
+    if told.gone:
+        cells.append(_sum_row(f"{len(told.gone)} no more", total(told.gone), told.currency))
+    if len(cells) > 1:
+        cells.append(_sum_row("together", total([*costs, *told.gone]), told.currency))
+    lines = table(HEAD, cells, right=range(2, len(HEAD)))
+    lines += _doubts(total([*costs, *told.gone]))
+    if not told.limits:
+        return [*lines, note("○", "no limits are set", "budgets: in branchpoint.yaml sets them")]
+    lines.append(note("●", "limits"))
+    lines += [
+        Line(" ", it.name, (it.words, f"{left_words(it, told.currency)} left"))
+        for it in told.limits
+    ]
+    return lines
+
+
+def total(costs: Sequence[BranchCost]) -> BranchCost:
+    """The sums over several branches."""
+    sums = {field: sum(getattr(cost, field) for cost in costs) for field in COUNTED}
+    return BranchCost(branch="", **sums)
+
+
+def left_words(standing: Standing, currency: str) -> str:
+    """What is left of a limit."""
+    left = max(0.0, standing.limit - standing.used)
+    match standing.name:
+        case "money":
+            return money_text(round(left * MICROS), currency)
+        case "time":
+            return lived(left)
+        case _:
+            return f"{left:.0f}"
+
+
+def lived(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> lived(48.4), lived(312), lived(7500)
+    ('48 s', '5 min 12 s', '2 h 5 min')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def costs_record(told: CostsTold) -> Mapping[str, Any]:
+    """The same in a record: seconds, bytes, millionths of the currency."""
+    return {
+        "currency": told.currency,
+        "costs": [
+            {
+                "branch": row.name,
+                "lived_s": round(row.lived_s, 1),
+                "forks": row.forks,
+                **_sums_record(row.cost),
+            }
+            for row in told.rows
+        ],
+        "gone": _sums_record(total(told.gone)),
+        "limits": [{"name": it.name, "used": it.used, "limit": it.limit} for it in told.limits],
+    }
+
+
+def _sums_record(cost: BranchCost) -> Mapping[str, int]:
+    return {field: getattr(cost, field) for field in COUNTED}
+
+
+def _doubts(cost: BranchCost) -> list[Line]:
+    """What the sums do not hold."""
+    lines: list[Line] = []
+    if cost.unpriced:
+        calls = "1 call of a model" if cost.unpriced == 1 else f"{cost.unpriced} calls of models"
+        lines.append(note("⚠", f"{calls} without a price", "prices: in branchpoint.yaml"))
+    if cost.uncounted:
+        calls = "1 call" if cost.uncounted == 1 else f"{cost.uncounted} calls"
+        lines.append(note("⚠", f"{calls} of models whose reply did not say what it used"))
+    return lines
+
+
+def _row(row: BranchStanding, currency: str) -> tuple[str, ...]:
+    memory = row.memory
+    own = size(memory.own_bytes) if memory else ""
+    shared = size(memory.shared_bytes) if memory else ""
+    spent = _spent(row.cost, currency)
+    return (row.name, row.state, lived(row.lived_s), own, shared, *spent, str(row.forks))
+
+
+def _sum_row(name: str, cost: BranchCost, currency: str) -> tuple[str, ...]:
+    return (name, "", "", "", "", *_spent(cost, currency), "")
+
+
+def _spent(cost: BranchCost, currency: str) -> tuple[str, ...]:
+    return (
+        str(cost.requests + cost.tunnels),
+        size(cost.sent_bytes),
+        size(cost.received_bytes),
+        str(cost.tokens_in),
+        str(cost.tokens_out),
+        cost.money(currency),
+    )

@@ -1,0 +1,263 @@
+"""Carries out what concerns the outside world: what may leave, what has left, costs, ports."""
+
+from collections.abc import Sequence
+from typing import (
+    assert_never,
+)
+
+from branchpoint_kernel import commands
+from branchpoint_kernel import outside_rendering as looks
+from branchpoint_kernel.costs_rendering import (
+    BranchStanding,
+    CostsTold,
+    costs_lines,
+    costs_record,
+)
+from branchpoint_kernel.effects import effect_record, entry_words
+from branchpoint_kernel.outside_grammar import ALL_BRANCHES
+from branchpoint_kernel.outside_records import forward_record, rule_record, secret_record
+from branchpoint_kernel.rendering import Line, note
+from branchpoint_kernel.told import Told
+from branchpoint_vmruntime.errors import UnknownNameError, UsageError
+from branchpoint_vmruntime.ledger import Decision, Entry, EntryKind, OutcomeState
+from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.outside.costs import BranchCost
+from branchpoint_vmruntime.outside.facts import SecretSource, SecretSpec
+from branchpoint_vmruntime.outside.outside import Outside
+from branchpoint_vmruntime.session import Session
+
+REFUSALS_SHOWN = 5
+IN_DOUBT = (OutcomeState.UNKNOWN, OutcomeState.FAILED)
+
+
+class OutsideOperations:
+    """What commands of the outside world do, for cells and for code in machines."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def _outside(self) -> Outside:
+        return self._session.outside
+
+    @property
+    def _currency(self) -> str:
+        return self._outside.currency
+
+    async def perform(self, command: commands.OutsideCommand, branch: str | None) -> Told:
+        """Do it; `branch` is that of the code that asks, None for a cell.
+
+        UsageError, in words, if it cannot be done, or not for code in a machine.
+        """
+        match command:
+            case commands.Forward() | commands.StopForward():
+                return await self._forward(command, branch)
+            case (
+                commands.ShowEgress()
+                | commands.ShowSecrets()
+                | commands.ShowLedger()
+                | commands.ShowCosts()
+                | commands.ShowForwards()
+            ):
+                return self._answer(command, branch)
+            case _:
+                require_cell(branch)
+                return await self._change(command)
+
+    async def _change(self, command: commands.EdgeChange) -> Told:
+        match command:
+            case commands.Allow():
+                return await self._allow(command)
+            case commands.Deny():
+                return await self._deny(command)
+            case commands.AddSecret():
+                return await self._add_secret(command)
+            case commands.RemoveSecret():
+                await self._outside.remove_secret(command.name)
+                lines = [note("✕", f"{command.name} goes out no more", "placeholders are refused")]
+                return self._secrets(lines)
+            case commands.Settle():
+                return self._settle(command)
+            case commands.RaiseLimit():
+                self._outside.spending.raise_limit(command.name, command.value)
+                return self._costs()
+            case _:
+                assert_never(command)
+
+    def _answer(self, question: commands.OutsideQuestion, branch: str | None) -> Told:
+        match question:
+            case commands.ShowEgress():
+                shown = self._named(question.branch or branch)
+                lines = [*self._rules(shown), *looks.refusals_lines(self._refused(shown))]
+                return self._egress(lines, shown)
+            case commands.ShowSecrets():
+                return self._secrets(looks.secrets_lines(self._outside.vault.names()))
+            case commands.ShowLedger():
+                return self._ledger(question)
+            case commands.ShowCosts():
+                return self._costs()
+            case commands.ShowForwards():
+                forwards = self._outside.forwards.list()
+                return self._forwards(looks.forwards_lines(forwards, self._session.current.name))
+            case _:
+                assert_never(question)
+
+    async def _allow(self, command: commands.Allow) -> Told:
+        lines: list[Line] = []
+        branches = self._meant(command.branch)
+        for branch in branches:
+            await self._outside.allow(branch, command.names)
+            lines += self._rules(branch)
+        lines.append(note(" ", "it holds at once", "%egress deny NAME takes it back"))
+        return self._egress(lines, *branches)
+
+    async def _deny(self, command: commands.Deny) -> Told:
+        lines: list[Line] = []
+        branches = self._meant(command.branch)
+        for name in command.names:
+            away = [rule for it in branches for rule in await self._outside.deny(it, name)]
+            if not away:
+                allowed = [rule for it in branches for rule in self._outside.policies.rules(it)]
+                known = dict.fromkeys(rule.group or rule.host for rule in allowed)
+                raise UnknownNameError("host or group that is allowed", name, tuple(known))
+        for branch in branches:
+            lines += self._rules(branch)
+        return self._egress(lines, *branches)
+
+    async def _add_secret(self, command: commands.AddSecret) -> Told:
+        source = command.source or SecretSource(variable=command.name)
+        header = {} if command.header is None else {"header": command.header}
+        secret = SecretSpec(name=command.name, hosts=command.hosts, source=source, **header)
+        await self._outside.add_secret(secret, command.value)
+        return self._secrets(looks.added_lines(secret))
+
+    def _settle(self, command: commands.Settle) -> Told:
+        session, key = self._session.record.id, command.key
+        kind = self._kind_in_doubt(key)
+        if command.took_place:
+            entry = self._outside.once.accept(session, key, None, kind=kind)
+            said = "taken to have taken place"
+        else:
+            entry = self._outside.once.allow_retry(session, key, kind=kind)
+            said = "done again by whoever asks next"
+        words = f"{key} is {said}"
+        return Told(
+            "ledger", [note("●", words, entry_words(entry))], {"entries": [effect_record(entry)]}
+        )
+
+    def _kind_in_doubt(self, key: str) -> EntryKind:
+        """Whether a key is of a function or of a request: first of the one in doubt."""
+        ledger, session = self._outside.ledger, self._session.record.id
+        found = [ledger.open_under_key(session, kind, key) for kind in looks.KEYED]
+        there = [entry for entry in found if entry is not None]
+        doubtful = [
+            entry for entry in there if entry.outcome is None or entry.outcome.state in IN_DOUBT
+        ]
+        return next((entry.draft.kind for entry in (*doubtful, *there)), EntryKind.ONCE)
+
+    async def _forward(
+        self, command: commands.Forward | commands.StopForward, branch: str | None
+    ) -> Told:
+        pinned = command.branch
+        if branch is not None:
+            if pinned not in (None, branch) or getattr(command, "to", None) is not None:
+                raise UsageError(
+                    "code in a machine forwards ports of that machine alone, to a free port",
+                    hint="write it at the top level of a cell, which may choose",
+                )
+            pinned = branch
+        if pinned is not None:
+            self._named(pinned)
+        forwards, current = self._outside.forwards, self._session.current.name
+        if isinstance(command, commands.StopForward):
+            ended = await forwards.remove(command.port, branch=pinned)
+            line = note(
+                "✕", f"port {ended.port} is forwarded no more", "its connections are closed"
+            )
+            return self._forwards([line])
+        made = await forwards.add(command.port, to=command.to, branch=pinned)
+        return self._forwards([looks.forward_line(made, current)])
+
+    def _rules(self, branch: str) -> list[Line]:
+        return looks.rules_lines(branch, self._outside.policies.rules(branch))
+
+    def _refused(self, branch: str) -> list[Entry]:
+        entries = self._outside.ledger.entries(self._session.record.id, branch=branch)
+        refused = [it for it in entries if it.draft.decision is Decision.REFUSED]
+        return refused[-REFUSALS_SHOWN:]
+
+    def _egress(self, lines: Sequence[Line], *branches: str) -> Told:
+        rules = {
+            branch: [rule_record(rule) for rule in self._outside.policies.rules(branch)]
+            for branch in branches
+        }
+        refused = [effect_record(it) for branch in branches for it in self._refused(branch)]
+        return Told("egress", lines, {"rules": rules, "refused": refused})
+
+    def _secrets(self, lines: Sequence[Line]) -> Told:
+        secrets = [secret_record(secret) for secret in self._outside.vault.names()]
+        return Told("secrets", lines, {"secrets": secrets})
+
+    def _ledger(self, question: commands.ShowLedger) -> Told:
+        since = 0
+        if question.since is not None:
+            since = self._session.find(question.since).moment.position
+        if question.branch is not None:
+            self._named(question.branch)
+        entries = [
+            entry
+            for entry in self._outside.ledger.entries(
+                self._session.record.id, since=since, branch=question.branch
+            )
+            if entry.draft.kind is not EntryKind.WAKE
+        ]
+        lines = looks.ledger_lines(entries, whole=question.whole, currency=self._currency)
+        kept = entries if question.whole else entries[-looks.NEWEST :]
+        more = {"entries": [effect_record(entry) for entry in kept], "entries_total": len(entries)}
+        return Told("ledger", lines, more)
+
+    def _costs(self) -> Told:
+        spent = {it.branch: it for it in self._outside.costs.by_branch(self._session.record.id)}
+        branches = self._session.branches()
+        forked = [branch.record.parent for branch in branches if branch.record.parent is not None]
+        rows = [
+            BranchStanding(
+                name=branch.name,
+                state=branch.state.value,
+                lived_s=self._outside.spending.time_used_s(branch.name),
+                memory=branch.memory(),
+                forks=forked.count(branch.name),
+                cost=spent.pop(branch.name, BranchCost(branch=branch.name)),
+            )
+            for branch in branches
+            if branch.state is not BranchState.DROPPED
+        ]
+        limits = self._outside.spending.standings(forks_made=len(forked))
+        told = CostsTold(
+            rows=rows, gone=list(spent.values()), limits=limits, currency=self._currency
+        )
+        return Told("costs", costs_lines(told), costs_record(told))
+
+    def _forwards(self, lines: Sequence[Line]) -> Told:
+        forwards = [forward_record(forward) for forward in self._outside.forwards.list()]
+        return Told("forward", lines, {"forwards": forwards})
+
+    def _named(self, branch: str | None) -> str:
+        """The branch meant, None being the current one; UnknownNameError if there is none."""
+        if branch is None:
+            return self._session.current.name
+        return self._session.branch(branch).name
+
+    def _meant(self, branch: str | None) -> list[str]:
+        if branch != ALL_BRANCHES:
+            return [self._named(branch)]
+        live = [it for it in self._session.branches() if it.state is BranchState.LIVE]
+        return [it.name for it in live]
+
+
+def require_cell(branch: str | None) -> None:
+    """UsageError if it is code in a machine that asks: that is what the edge is there to hold."""
+    if branch is not None:
+        raise UsageError(
+            "only a cell of the notebook may open what leaves; write it at the top level of a cell"
+        )

@@ -1,0 +1,16 @@
+"""What an operation has to say, before it is put into words and a record."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from branchpoint_kernel.rendering import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What there is to show, and what a record says of it under which `op`."""
+
+    op: str
+    lines: Sequence[Line]
+    more: Mapping[str, Any]
