@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from branchpoint_cli import forward
+from branchpoint_cli import forward, ledger
 from branchpoint_cli.bench.run import run_bench
 from branchpoint_cli.demo import run_demo
 from branchpoint_cli.progress import ShownProgress
@@ -85,6 +85,7 @@ def arguments() -> argparse.ArgumentParser:
     show.add_argument("--notebook", type=Path, default=Path("notebooks/00-quickstart.ipynb"))
     show.add_argument("--output", type=Path, default=Path("demo-output"))
     forward.add_arguments(add("forward", forward.run))
+    ledger.add_arguments(add("ledger", ledger.run))
     measure = add("bench", bench)
     measure.add_argument("--runs", type=int, default=10, help="how often each is measured")
     measure.add_argument("--output", type=Path, default=Path("bench-output"))

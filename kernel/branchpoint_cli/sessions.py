@@ -9,6 +9,7 @@ from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 
 HELP = "id, key or notebook of the session; by default the only one that is open"
 _LEAST_OF_AN_ID = 4
+_MOST_NAMED = 12
 
 
 class Named(Protocol):
@@ -31,7 +32,7 @@ def the_only_one(sessions: Sequence[SomeSession]) -> SomeSession:
         )
     if len(sessions) > 1:
         raise UsageError(
-            f"{len(sessions)} sessions are open: {_listed(sessions)}",
+            f"{len(sessions)} sessions are open: {listed(sessions)}",
             hint="say which with --session",
         )
     return sessions[0]
@@ -48,9 +49,12 @@ def named(name: str, sessions: Sequence[SomeSession]) -> SomeSession:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{name!r} could be any of: {_listed(found)}", hint="give more of the id")
+        raise UsageError(f"{name!r} could be any of: {listed(found)}", hint="give more of the id")
     raise UnknownNameError("session", name, tuple(f"{s.id} ({s.key})" for s in sessions))
 
 
-def _listed(sessions: Sequence[Named]) -> str:
-    return ", ".join(f"{session.id} ({session.key})" for session in sessions)
+def listed(sessions: Sequence[Named]) -> str:
+    """The first of them, in words."""
+    words = [f"{session.id} ({session.key})" for session in sessions]
+    more = f", and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
+    return ", ".join(words[:_MOST_NAMED]) + more
