@@ -82,6 +82,12 @@ class Streamd:
                     return
                 self._write_port()
 
+    def close(self) -> None:
+        """Cut off what is left and let go of all it holds open but what it was given."""
+        self._start_over()
+        self._epoll.close()
+        os.close(self._wakeup)
+
     def _timeout_s(self) -> float | None:
         if not self._port.absent:
             return None
@@ -347,7 +353,11 @@ def main(arguments: list[str]) -> None:
     descriptor = int(port) if port.isdecimal() else os.open(port, os.O_RDWR | os.O_CLOEXEC)
     with socket.socket(fileno=int(listener)) as listening:
         listening.settimeout(0)
-        Streamd(StreamPort(descriptor), listening, int(control)).run()
+        streamd = Streamd(StreamPort(descriptor), listening, int(control))
+        try:
+            streamd.run()
+        finally:
+            streamd.close()
 
 
 if __name__ == "__main__":

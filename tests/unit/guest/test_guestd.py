@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from socket import socketpair
+from socket import socket, socketpair
 from typing import Any
 
 import pytest
@@ -57,21 +57,24 @@ class LoneGuestd:
         return "uptime_s" in await self.link.ask("ping", timeout_s=20)
 
 
-def started(port: int, notes: Path) -> subprocess.Popen[bytes]:
+def started(port: int, notes: Path, *more_ports: int) -> subprocess.Popen[bytes]:
     """The process."""
     argv = [sys.executable, "-m", "tests.support.lone_guestd", str(port), str(notes)]
-    return subprocess.Popen(argv, cwd=ROOT, pass_fds=[port])
+    argv += map(str, more_ports)
+    return subprocess.Popen(argv, cwd=ROOT, pass_fds=[port, *more_ports])
 
 
 @asynccontextmanager
-async def guestd(folder: Path) -> AsyncGenerator[LoneGuestd]:
-    """One that has said that it is there."""
+async def guestd(folder: Path, *, streams: socket | None = None) -> AsyncGenerator[LoneGuestd]:
+    """One that has said that it is there, with a streamd beside it if there is a port for it."""
     notes = folder / "notes"
     notes.touch()
     ours, theirs = socketpair()
     ours.setblocking(False)  # noqa: FBT003
-    process = started(theirs.fileno(), notes)
+    process = started(theirs.fileno(), notes, *([streams.fileno()] if streams else []))
     theirs.close()
+    if streams:
+        streams.close()
     events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     link = await ControlLink.open(ours, events.put_nowait, folder / "console.log")
     try:
