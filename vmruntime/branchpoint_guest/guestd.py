@@ -259,8 +259,8 @@ class Guestd:
         return {}
 
     def _take_outfit(self, message: Message) -> Message:
-        self._outfit.take(message["environment"], message["files"])
-        return {}
+        given = (message[what] for what in ("environment", "files", "digests"))
+        return {"lacking": self._outfit.take(*given)}
 
     def _tell_environment(self, message: Message) -> Message | None:
         return self._ask_hook(message, "environment", json.dumps(message["environment"]))

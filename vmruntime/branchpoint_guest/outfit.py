@@ -9,11 +9,16 @@ class Outfit:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._environment: dict[str, str | None] = {}
+        self._digests: dict[str, str] = {}
 
-    def take(self, environment: dict[str, str | None], files: dict[str, str]) -> None:
+    def take(
+        self, environment: dict[str, str | None], files: dict[str, str], digests: dict[str, str]
+    ) -> list[str]:
         """Put the files in place, and remember the variables; None takes one away.
 
-        ValueError if a name cannot be one; then nothing was done.
+        Returns which of the files in `digests` are not here with that digest: the host sends only
+        those, since most machines wake with what they were given before. ValueError if a name
+        cannot be one; then nothing was done.
         """
         for name in files:
             if name in ("", ".", "..") or "/" in name or "\0" in name:
@@ -23,12 +28,17 @@ class Outfit:
                 raise ValueError(f"{name!r} cannot be set as a variable")
         for name, text in files.items():
             self._place(name, text)
+            self._digests[name] = digests[name]
         self._environment |= environment
+        return [name for name, digest in digests.items() if not self._has(name, digest)]
 
     def dress(self, environment: dict[str, str]) -> dict[str, str]:
         """A process's environment, with what was given."""
         dressed = {**environment, **self._environment}
         return {name: value for name, value in dressed.items() if value is not None}
+
+    def _has(self, name: str, digest: str) -> bool:
+        return self._digests.get(name) == digest and (self._folder / name).exists()
 
     def _place(self, name: str, text: str) -> None:
         """Nobody is to read half of it, and who has opened the former one keeps it whole."""

@@ -1,6 +1,7 @@
 """Gives the user's processes in a machine their variables and files, after each waking."""
 
 import logging
+from hashlib import sha256
 
 from branchpoint_vmruntime.errors import GuestRefusedError, GuestSilentError
 from branchpoint_vmruntime.link import ControlLink
@@ -14,12 +15,16 @@ KERNEL_PATIENCE_S = 5.0
 async def fit_out(control: ControlLink, outfit: Outfit, *, timeout_s: float) -> None:
     """Have guestd put the files in place, then the kernel set the variables.
 
-    A kernel that is too busy to listen, or has no hook, is only noted: what is started later has
-    the variables all the same.
+    Only files that are not there yet are sent. A kernel that is too busy to listen, or has no hook,
+    is only noted: what is started later has the variables all the same.
     """
     environment = dict(outfit.environment)
-    fields = {"environment": environment, "files": dict(outfit.files)}
-    await control.ask("outfit", fields, timeout_s=timeout_s)
+    digests = {name: sha256(text.encode()).hexdigest() for name, text in outfit.files.items()}
+    fields: dict[str, object] = {"environment": environment, "files": {}, "digests": digests}
+    reply = await control.ask("outfit", fields, timeout_s=timeout_s)
+    if lacking := {name: outfit.files[name] for name in reply["lacking"]}:
+        fields = {"environment": {}, "files": lacking, "digests": digests}
+        await control.ask("outfit", fields, timeout_s=timeout_s)
     if not environment:
         return
     fields = {"environment": environment, "timeout_s": KERNEL_PATIENCE_S}

@@ -17,13 +17,24 @@ OUTFIT = Outfit(environment={"KEY": "of the branch", "OLD": None}, files={"ca.pe
 @in_a_loop
 async def test_an_outfit_goes_to_guestd_and_its_variables_to_the_kernel(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
-        it.guest.replies["environment"] = {"environment": True}
+        it.guest.replies |= {"outfit": {"lacking": []}, "environment": {"environment": True}}
         await it.machine.outfit(OUTFIT, timeout_s=10)
         first, second = it.guest.asked
         variables = {"KEY": "of the branch", "OLD": None}
-        assert (first["op"], first["files"]) == ("outfit", {"ca.pem": "text"})
-        assert second["op"] == "environment"
+        assert (first["op"], second["op"]) == ("outfit", "environment")
         assert first["environment"] == second["environment"] == variables
+
+
+@in_a_loop
+async def test_only_files_that_are_not_there_are_sent(tmp_path: Path) -> None:
+    async with made_up(tmp_path) as it:
+        outfit = Outfit(files={"ca.pem": "text", "there": "already"})
+        it.guest.replies["outfit"] = {"lacking": ["ca.pem"]}
+        await it.machine.outfit(outfit, timeout_s=10)
+        first, second = it.guest.asked
+        assert (first["files"], second["files"]) == ({}, {"ca.pem": "text"})
+        assert first["digests"] == second["digests"]
+        assert set(first["digests"]) == {"ca.pem", "there"}
 
 
 @pytest.mark.parametrize("reply", [None, {"error": "no"}, {"environment": None}])
@@ -36,7 +47,7 @@ async def test_a_kernel_that_does_not_take_its_variables_is_noted_by_names_alone
 ) -> None:
     monkeypatch.setattr(outfitting, "KERNEL_PATIENCE_S", 0.05)
     async with made_up(tmp_path) as it:
-        it.guest.replies["environment"] = reply
+        it.guest.replies |= {"outfit": {"lacking": []}, "environment": reply}
         with caplog.at_level(logging.INFO):
             await it.machine.outfit(OUTFIT, timeout_s=10)
         assert "the kernel" in caplog.text
