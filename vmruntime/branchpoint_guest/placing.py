@@ -92,7 +92,7 @@ def make_folder(folder: Path) -> None:
 def require_room(folder: Path, size: int) -> None:
     """FailedError if so many bytes do not fit."""
     room = os.statvfs(folder)
-    free = room.f_bfree * room.f_frsize
+    free = room.f_bavail * room.f_frsize
     if size > free:
         raise FailedError(
             f"the machine has no room at {folder}: {size >> 20} MB are to come, "

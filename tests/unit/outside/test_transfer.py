@@ -257,7 +257,7 @@ async def test_a_disk_of_the_machine_that_fills_up_is_told_and_nothing_is_left(
 async def test_what_does_not_fit_into_the_machine_is_not_begun(
     guest: Guest, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = SimpleNamespace(f_bfree=2, f_frsize=1 << 20)
+    room = SimpleNamespace(f_bavail=2, f_frsize=1 << 20)
     monkeypatch.setattr(os, "statvfs", Mock(return_value=room))
     with pytest.raises(TransferError, match=r"no room .* 3 MB are to come, 2 MB are free"):
         await Transfers().put(guest.channel, file_in(host), "a/b")
