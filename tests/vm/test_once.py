@@ -26,6 +26,14 @@ def pay():
     return 7
 print('paid', branchpoint.once('pay', pay))
 """
+SAVED_INSIDE_A_TASK = """\
+async def send():
+    print('sending')
+    branchpoint.checkpoint('inside task')
+    print('went on')
+    return 8
+print('sent', await branchpoint.once('send', send))
+"""
 CUT_OFF = """\
 def cut():
     branchpoint.rollback('clean')
@@ -59,20 +67,24 @@ def test_the_result_is_given_again_after_a_rollback_and_in_forks(
     assert states(home, "order") == [OutcomeState.DONE]
 
 
+@pytest.mark.parametrize(
+    ("code", "label", "key", "last"),
+    [
+        (SAVED_INSIDE, "inside", "pay", "paid 7"),
+        (SAVED_INSIDE_A_TASK, "'inside task'", "send", "sent 8"),
+    ],
+)
 def test_a_machine_woken_inside_the_function_does_not_go_on_with_it(
-    home: Home, shared_kernel: LiveKernel
+    home: Home, shared_kernel: LiveKernel, code: str, label: str, key: str, last: str
 ) -> None:
     shared_kernel.run("import branchpoint")
-    first = shared_kernel.run(SAVED_INSIDE)
-    assert [line for line in first.lines if line in ("paying", "went on", "paid 7")] == [
-        "paying",
-        "went on",
-        "paid 7",
-    ]
-    back = shared_kernel.run("%rollback inside")
-    assert "paid 7" in back.lines
+    first = shared_kernel.run(code)
+    assert "went on" in first.lines
+    assert first.lines[-1] == last
+    back = shared_kernel.run(f"%rollback {label}")
+    assert last in back.lines
     assert "went on" not in back.lines
-    assert states(home, "pay") == [OutcomeState.DONE]
+    assert states(home, key) == [OutcomeState.DONE]
 
 
 def test_a_fork_made_inside_the_function_gets_what_its_parent_returns(

@@ -25,8 +25,11 @@ class Run:
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self.thread = threading.get_ident()
         self.interrupted = False
         self.inside_of = _current.get()
+        self._raise_in = _async_raise()
+        self._has_raised = False
         self._lock = threading.Lock()
         self._armed = False
         self.closed = False
@@ -84,8 +87,28 @@ class Run:
         with self._lock:
             self._armed = False
 
+    def stops(self, other: "Run") -> bool:
+        """Whether what stops this one stops the other, inside of it, as well."""
+        raise NotImplementedError
+
     def _interrupt(self) -> None:
         raise NotImplementedError
+
+    def _is_stopped_with_outer(self) -> bool:
+        # Two exceptions, one upon the other, would end what cleans up after the first.
+        run = self.outer
+        while run is not None and not run.stops(self):
+            run = run.outer
+        return run is not None
+
+    def _raise(self) -> None:
+        self._has_raised = True
+        self._raise_in(self.thread, Interrupted)
+
+    def _take_back(self) -> None:
+        # What runs may have ended by itself just then: nothing may reach whoever called it.
+        if self._has_raised:
+            self._raise_in(self.thread, None)
 
 
 _current: ContextVar[Run | None] = ContextVar("branchpoint-run", default=None)
@@ -100,14 +123,6 @@ def is_inside_run() -> bool:
 class ThreadRun(Run):
     """A function that runs in this very thread."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.thread = threading.get_ident()
-        self._raise = _async_raise()
-        outer = self.outer
-        # A thread has room for one such exception, and all that runs in it ends by that one.
-        self._is_outermost = not (isinstance(outer, ThreadRun) and outer.thread == self.thread)
-
     def __enter__(self) -> "ThreadRun":
         self._arm()
         return self
@@ -119,13 +134,15 @@ class ThreadRun(Run):
         traceback: TracebackType | None,
     ) -> None:
         self._disarm()
-        if self.interrupted and self._is_outermost:
-            # It may have ended by itself just then: nothing may reach who called it.
-            self._raise(self.thread, None)
+        self._take_back()
+
+    def stops(self, other: Run) -> bool:
+        """One exception ends all that runs in a thread."""
+        return other.thread == self.thread
 
     def _interrupt(self) -> None:
-        if self._is_outermost:
-            self._raise(self.thread, Interrupted)
+        if not self._is_stopped_with_outer():
+            self._raise()
 
 
 class TaskRun(Run):
@@ -135,11 +152,12 @@ class TaskRun(Run):
         super().__init__(key)
         asyncio = sys.modules["asyncio"]
         self._loop: Any = asyncio.get_running_loop()
-        self._task: Any = asyncio.current_task()
+        self.task: Any = asyncio.current_task()
         self._cancelled_error: type[BaseException] = asyncio.CancelledError
-        self._cancels_before: int = self._task.cancelling()
+        self._cancels_before: int = self.task.cancelling()
         self._told = False
         self._cancelled = False
+        self._steps = False
 
     def __enter__(self) -> "TaskRun":
         self._arm()
@@ -154,7 +172,7 @@ class TaskRun(Run):
         self._disarm()
         if not self._cancelled:
             return
-        cancels = self._task.uncancel()
+        cancels = self.task.uncancel()
         if isinstance(error, self._cancelled_error) and cancels <= self._cancels_before:
             raise Interrupted from error
 
@@ -162,19 +180,42 @@ class TaskRun(Run):
         """The same, but that it takes no step in another machine."""
         return Guarded(self, coroutine)
 
-    def tell(self) -> bool:
-        """Whether the coroutine is to be told that it is stopped; once only."""
-        told, self._told = self._told, self.interrupted
-        return self.interrupted and not told
+    def begin_step(self) -> bool:
+        """Whether the coroutine is to be stopped instead."""
+        with self._lock:
+            self._steps = True
+            return self._is_to_be_told()
+
+    def end_step(self) -> None:
+        """It has ended, or waits for something."""
+        with self._lock:
+            self._steps = False
+        self._take_back()
+
+    def stops(self, other: Run) -> bool:
+        """One exception ends all that a step is made of, and one cancellation a task."""
+        if self._steps:
+            return other.thread == self.thread
+        return isinstance(other, TaskRun) and other.task is self.task
 
     def _interrupt(self) -> None:
-        self._loop.call_soon_threadsafe(self._cancel)
+        if self._is_stopped_with_outer():
+            return
+        if self._steps:
+            self._told = True
+            self._raise()
+        else:
+            # What it waits for may never come.
+            self._loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        # What it waits for may never come; one that goes on by itself was told before its step.
-        if self._armed and self.tell():
+        if self._armed and self._is_to_be_told():
             self._cancelled = True
-            self._task.cancel()
+            self.task.cancel()
+
+    def _is_to_be_told(self) -> bool:
+        told, self._told = self._told, self.interrupted
+        return self.interrupted and not told
 
 
 class Guarded(Generic[Value]):
@@ -188,20 +229,31 @@ class Guarded(Generic[Value]):
         value: Any = None
         error: BaseException | None = None
         while True:
-            if self._run.tell():
-                error = error or Interrupted()
             try:
-                if error is None:
-                    awaited = self._coroutine.send(value)
-                else:
-                    awaited = self._coroutine.throw(error)
+                awaited = self._step(value, error)
             except StopIteration as stop:
                 return stop.value
+            except Interrupted as stopped:
+                if getattr(self._coroutine, "cr_frame", None) is None:
+                    raise
+                # It came too late for the step, which has ended: the next one is told.
+                value, error = None, stopped
+                continue
             value = error = None
             try:
                 value = yield awaited
             except BaseException as raised:
                 error = raised
+
+    def _step(self, value: object, error: BaseException | None) -> object:
+        try:
+            if self._run.begin_step():
+                error = error or Interrupted()
+            if error is not None:
+                return self._coroutine.throw(error)
+            return self._coroutine.send(value)
+        finally:
+            self._run.end_step()
 
 
 _prepared: Callable[[int, type[BaseException] | None], None] | None = None

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -198,6 +198,122 @@ def test_children_of_a_stopped_task_are_cancelled_and_its_cleanup_is_awaited() -
 
     asyncio.run(go())
     assert seen == ["child cancelled"] * 2 + ["cleaned"]
+
+
+def test_a_coroutine_that_does_not_wait_is_stopped_in_its_step() -> None:
+    seen = list[str]()
+
+    async def function(run: TaskRun) -> None:
+        run.stop()
+        some_steps()
+        seen.append("went on")
+
+    async def go() -> None:
+        run = TaskRun("k")
+        with pytest.raises(Interrupted), run:
+            await run.guard(function(run))
+        run.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(go())
+    assert seen == []
+
+
+def test_what_comes_too_late_for_a_step_is_told_at_the_next() -> None:
+    seen = list[str]()
+
+    async def function() -> None:
+        try:
+            await asyncio.sleep(0)
+            seen.append("went on")
+        finally:
+            seen.append("cleaned")
+
+    async def go() -> None:
+        run = TaskRun("k")
+        end_step = run.end_step
+
+        def end_late() -> None:
+            run.end_step = end_step
+            run.stop()
+            some_steps()
+
+        run.end_step = end_late
+        with pytest.raises(Interrupted), run:
+            await run.guard(function())
+        run.close()
+
+    asyncio.run(go())
+    assert seen == ["cleaned"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_coroutine_inside_another_is_stopped_with_it_and_once(waits: bool) -> None:  # noqa: FBT001
+    seen = list[str]()
+
+    async def function(stop: Callable[[], None]) -> None:
+        try:
+            if waits:
+                asyncio.get_running_loop().call_soon(stop)
+                await asyncio.sleep(30)
+            stop()
+            some_steps()
+        finally:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            seen.append("cleaned")
+
+    async def outer_function() -> None:
+        inner = TaskRun("inner")
+        try:
+            with inner:
+                await inner.guard(function(inner.stop))
+        finally:
+            await asyncio.sleep(0)
+            seen.append("cleaned outside")
+            inner.close()
+
+    async def go() -> None:
+        outer = TaskRun("outer")
+        with pytest.raises(Interrupted), outer:
+            await outer.guard(outer_function())
+        outer.close()
+        await asyncio.sleep(0)
+        assert outer.task.cancelling() == 0
+
+    asyncio.run(go())
+    assert seen == ["cleaned", "cleaned outside"]
+
+
+def test_a_function_in_a_step_is_stopped_with_it_and_once() -> None:
+    seen = list[str]()
+
+    def function(run: Run) -> None:
+        try:
+            run.stop()
+            some_steps()
+        finally:
+            some_steps()
+            seen.append("cleaned")
+
+    async def outer_function() -> None:
+        inner = ThreadRun("inner")
+        try:
+            with inner:
+                function(inner)
+        finally:
+            some_steps()
+            seen.append("cleaned outside")
+            inner.close()
+
+    async def go() -> None:
+        outer = TaskRun("outer")
+        with pytest.raises(Interrupted), outer:
+            await outer.guard(outer_function())
+        outer.close()
+
+    asyncio.run(go())
+    assert seen == ["cleaned", "cleaned outside"]
 
 
 def test_a_task_that_is_cancelled_by_others_too_is_cancelled() -> None:
