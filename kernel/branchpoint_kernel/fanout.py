@@ -94,6 +94,8 @@ class Fanout:
     async def run(self, request: Request, command: RunIn) -> dict[str, Any]:
         """Run the cell, show the outputs; the reply, an error if it failed in any branch."""
         pumps = [self._pumps.of(branch) for branch in self._chosen(command)]
+        for pump in pumps:
+            self._session.outside.stopping.require(pump.branch.name)
         sides = [Column(pump.branch.name) for pump in pumps]
         started_s = time.monotonic()
         previewed = asyncio.Event()

@@ -28,7 +28,7 @@ from branchpoint_kernel.questions import Questions
 from branchpoint_kernel.running import CellRunner
 from branchpoint_kernel.shell_queue import Queued, ShellQueue
 from branchpoint_kernel.vigil import Vigil
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.errors import BranchpointError, BudgetError
 from branchpoint_vmruntime.lineage import Cell, Moment
 from branchpoint_vmruntime.session import Session
 
@@ -114,6 +114,7 @@ class Notebook:
             facts,
             self._cell_failed,
             self._questions,
+            session.outside.stopping.require,
         )
         self._vigil = Vigil(self._pumps, queue, operations)
 
@@ -130,6 +131,7 @@ class Notebook:
     async def start(self) -> None:
         """Take on the live kernels and learn what the current one is."""
         self._session.witness = self._witness
+        self._session.outside.stopping.on_stop = self._stop
         self._pumps.adopt()
         question = Silent()
         await self._pumps.current.ask(self._stamp.request("kernel_info_request", {}), question)
@@ -156,6 +158,8 @@ class Notebook:
             self._publisher.answer(queued.request, {"status": "aborted"})
         elif queued.local and not self._is_left_to_guest(queued.request):
             await self._answer(queued.request)
+        elif queued.request.type == "execute_request" and self._may_run_no_more():
+            await self._runner.run(queued.request)
         else:
             await self.forward(queued.request)
 
@@ -163,6 +167,26 @@ class Notebook:
         if request.type != "execute_request":
             return False
         return not _is_our_cell(request, self._facts.language)
+
+    def _may_run_no_more(self) -> bool:
+        try:
+            self._session.outside.stopping.require(self._session.current.name)
+        except BudgetError:
+            return True
+        return False
+
+    def _stop(self, branch: str, error: BudgetError) -> None:
+        """A budget of a branch is used up: what runs there ends, and is told why."""
+        try:
+            pump = self._pumps.of(self._session.branch(branch))
+        except BranchpointError:
+            return
+        if not pump.executes:
+            return
+        asker = pump.asker()
+        if asker is not None and asker.header is not None:
+            self._warn(asker.header, f"branchpoint: {error}\nHint: {error.hint}\n")
+        self._tasks.create_task(self._interrupt(pump))
 
     async def forward(self, request: Request) -> None:
         """Send a request to the current branch's kernel."""

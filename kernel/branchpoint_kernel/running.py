@@ -58,7 +58,10 @@ class _Cell:
 
 
 class CellRunner:
-    """Takes cells apart and answers them as one."""
+    """Takes cells apart and answers them as one.
+
+    `require_budget` raises BudgetError for a branch that may run no more code.
+    """
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class CellRunner:
         facts: KernelFacts,
         on_cell_error: Callable[[], None],
         questions: Questions,
+        require_budget: Callable[[str], None],
     ) -> None:
         self._publisher = publisher
         self._pumps = pumps
@@ -82,6 +86,7 @@ class CellRunner:
         self._facts = facts
         self._on_cell_error = on_cell_error
         self._questions = questions
+        self._require_budget = require_budget
         self._stoppable = Stoppable()
 
     @property
@@ -128,7 +133,7 @@ class CellRunner:
 
     async def _run(self, cell: _Cell) -> dict[str, Any]:
         try:
-            segments = split(cell.code, self._facts.language) or []
+            segments = split(cell.code, self._facts.language) or [Code(cell.code)]
         except BranchpointError:
             self._announce(cell, counts=False)
             raise
@@ -206,6 +211,7 @@ class CellRunner:
         message = with_content(cell.request.message, content)
         part = Part(cell.request, self._publisher)
         pump = self._pumps.current
+        self._require_budget(pump.branch.name)
         await pump.wait_free()
         await pump.ask(message, part)
         return await part.reply

@@ -108,6 +108,7 @@ class FakeSession:
             incarnation=incarnation,
             streams=lambda name: self.branch(name).streams,
             checkpoints=self.checkpoints,
+            own_bytes=dict[str, int],
         )
 
     def branches(self) -> list[Branch]:

@@ -125,7 +125,12 @@ class Register:
             incarnation=self._incarnation,
             streams=lambda name: self.branch(name).streams,
             checkpoints=self.checkpoints,
+            own_bytes=self._own_bytes,
         )
+
+    def _own_bytes(self) -> dict[str, int]:
+        uses = {branch.name: branch.memory() for branch in self.branches()}
+        return {name: use.own_bytes for name, use in uses.items() if use is not None}
 
     def _known(self, name: str) -> OwnedBranch | None:
         return self._branches.get(BranchName(name))

@@ -230,6 +230,7 @@ class Runtime:
                 view=register.view(),
                 folder=self.home.session(record.id),
                 files_from=folder or Path.cwd(),
+                memory_bytes=chosen.budgets.memory_bytes,
             )
             try:
                 async with (

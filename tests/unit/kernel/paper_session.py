@@ -168,6 +168,7 @@ async def on_paper(*names: str, spec: OutsideSpec | None = None) -> AsyncGenerat
         incarnation=lambda branch: session.made[branch].incarnation,
         streams=lambda branch: session.made[branch].streams,
         checkpoints=session.checkpoints,
+        own_bytes=dict[str, int],
     )
     with TemporaryDirectory(prefix="bp-") as name:
         folder = Path(name)

@@ -5,14 +5,15 @@ It outlives every machine, and is not rewound by any rollback.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from branchpoint_vmruntime.errors import BudgetError, MachineError
-from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind
+from branchpoint_vmruntime.errors import MachineError
+from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outcome, OutcomeState
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.ledger.once import OnceDesk
 from branchpoint_vmruntime.ledger.replay import ReplayDesk
@@ -26,6 +27,7 @@ from branchpoint_vmruntime.outside.gateway import Gateway
 from branchpoint_vmruntime.outside.groups import Expansion, expand
 from branchpoint_vmruntime.outside.limits import Spending
 from branchpoint_vmruntime.outside.policy import Policies
+from branchpoint_vmruntime.outside.stopping import Stopping
 from branchpoint_vmruntime.outside.transfer import Transfers
 from branchpoint_vmruntime.outside.upstream import Upstream
 from branchpoint_vmruntime.outside.usage import Metering
@@ -35,7 +37,6 @@ from branchpoint_vmruntime.streams import StreamChannel
 log = logging.getLogger(__name__)
 
 OUTFIT_TIMEOUT_S = 30.0
-TICK_S = 1.0
 CA_FILE = "ca.pem"
 PLACEHOLDERS = "placeholders.json"
 GUEST_FOLDER = "/root"
@@ -58,7 +59,7 @@ class View:
     """What the edge sees of its session.
 
     `branch` is the one the session continues as; the others take a branch's name, and say nothing
-    of one that is not there, but for `streams`, which raises.
+    of one that is not there, but for `streams`, which raises. `own_bytes` is memory of live ones.
     """
 
     session: str
@@ -67,6 +68,7 @@ class View:
     incarnation: Callable[[str], str]
     streams: Callable[[str], StreamChannel]
     checkpoints: Callable[[], list[Checkpoint]]
+    own_bytes: Callable[[], Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +83,8 @@ class Newcomer:
     parent: str | None = None
 
 
-def nobody_minds(_branch: str, _error: BudgetError) -> None:
-    """What is told of a used-up budget of a session that nobody drives cell by cell."""
-
-
 class Outside:
-    """Everything of a session that is not in its machines. Made by `open_outside`.
-
-    `on_stop` is told, once, that a branch has used up the time it may live.
-    """
+    """Everything of a session that is not in its machines. Made by `open_outside`."""
 
     def __init__(
         self,
@@ -101,15 +96,16 @@ class Outside:
         view: View,
         folder: Path,
         files_from: Path,
+        memory_bytes: int | None,
     ) -> None:
         self.ledger = ledger
-        self.on_stop: Callable[[str, BudgetError], None] = nobody_minds
         self.policies = Policies(initial.rules)
         self.vault = Vault(folder / PLACEHOLDERS)
         self.costs = Costs(ledger)
         self.spending = Spending(
             spec.limits, self.costs, session=view.session, currency=spec.currency
         )
+        self.stopping = Stopping(self.spending, memory_bytes, view.own_bytes)
         self.once = OnceDesk(ledger, self._is_alive)
         self.replay = ReplayDesk(ledger)
         self.transfers = Transfers(self._secret_files)
@@ -121,7 +117,6 @@ class Outside:
         self._groups = {group.name: group for group in initial.groups}
         self._machines: dict[str, Newcomer] = {}
         self._given: set[str] = set()
-        self._stopped: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._gateway = Gateway(
             policies=self.policies,
@@ -201,7 +196,6 @@ class Outside:
         if newcomer.reason in BEGINS_A_BRANCH:
             self.policies.inherit(branch, newcomer.parent)
             self.vault.inherit(branch, newcomer.parent)
-            self._stopped.discard(branch)
         who = self._who(newcomer)
         self._note(who, EntryKind.WAKE, reason=newcomer.reason, key=newcomer.checkpoint.id)
         self._machines[newcomer.incarnation] = newcomer
@@ -230,8 +224,8 @@ class Outside:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def start(self) -> None:
-        """Begin to count the time that machines live."""
-        self._start(self._keep_time(), "wall time")
+        """Begin to watch what live machines take."""
+        self._start(self.stopping.watch(self._live_branches), "budgets")
 
     async def _guard(self, newcomer: Newcomer, who: Who) -> None:
         try:
@@ -240,23 +234,6 @@ class Outside:
             del self._machines[newcomer.incarnation]
             await self.once.ended(newcomer.incarnation)
             self.replay.ended(newcomer.incarnation)
-
-    async def _keep_time(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_S)
-            for branch in {it.branch for it in self._machines.values()}:
-                self.spending.count_time(branch, TICK_S)
-                self._stop_if_over(branch)
-
-    def _stop_if_over(self, branch: str) -> None:
-        try:
-            self.spending.check_time(branch)
-        except BudgetError as error:
-            if branch not in self._stopped:
-                self._stopped.add(branch)
-                self.on_stop(branch, error)
-        else:
-            self._stopped.discard(branch)
 
     async def _dress(self, branches: Sequence[str]) -> None:
         """Give live machines what they are to have by now."""
@@ -332,8 +309,12 @@ class Outside:
                 url=url,
                 reason=reason,
                 key=key,
-            )
+            ),
+            Outcome(at=datetime.now(UTC), state=OutcomeState.DONE),
         )
+
+    def _live_branches(self) -> set[str]:
+        return {it.branch for it in self._machines.values()}
 
     def _secret_files(self) -> list[Path]:
         return [it.source.file for it in self.vault.names() if it.source.file is not None]
@@ -350,16 +331,30 @@ class Outside:
 
 @asynccontextmanager
 async def open_outside(
-    spec: OutsideSpec, *, ledger: Ledger, view: View, folder: Path, files_from: Path
+    spec: OutsideSpec,
+    *,
+    ledger: Ledger,
+    view: View,
+    folder: Path,
+    files_from: Path,
+    memory_bytes: int | None = None,
 ) -> AsyncGenerator[Outside]:
     """The edge of a session whose machines are yet to wake.
 
-    `folder` is the session's own. UsageError if a secret or a group of the manifest cannot be had.
+    `folder` is the session's own, `memory_bytes` the budget of all machines together. UsageError if
+    a secret or a group of the manifest cannot be had.
     """
     initial = await asyncio.to_thread(expand, spec.allow)
     authority = await asyncio.to_thread(_authority_in, folder)
     outside = Outside(
-        spec, initial, authority, ledger=ledger, view=view, folder=folder, files_from=files_from
+        spec,
+        initial,
+        authority,
+        ledger=ledger,
+        view=view,
+        folder=folder,
+        files_from=files_from,
+        memory_bytes=memory_bytes,
     )
     outside.start()
     try:
