@@ -15,7 +15,7 @@ from branchpoint_vmruntime.outside.facts import Rule
 from branchpoint_vmruntime.outside.seams import Patience
 
 QUICK = Patience(idle_s=2.0, hello_s=0.5)
-FEW = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PLACES = st.sampled_from(
     [HOST, "other.example.org", "127.0.0.1", "0x7f.1", "[::1]", "localhost", ""]
 )

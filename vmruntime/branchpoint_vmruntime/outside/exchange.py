@@ -7,6 +7,7 @@ from functools import partial
 import h11
 
 from branchpoint_vmruntime.errors import (
+    DamagedError,
     MachineError,
     OutsideError,
     RefusedError,
@@ -55,7 +56,7 @@ class Exchange:
         """
         try:
             await self._run()
-        except (OutsideError, StorageError) as error:
+        except (OutsideError, StorageError, DamagedError) as error:
             if self._client.answered:
                 raise StreamResetError(f"the reply was cut off: {error}") from error
             await say(self._client, answer_to(error))
