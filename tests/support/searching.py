@@ -31,11 +31,11 @@ def in_memory(pid: int, needles: Iterable[bytes]) -> set[bytes]:
     return found
 
 
-def in_files(folders: Iterable[Path], needles: Iterable[bytes]) -> dict[bytes, set[Path]]:
-    """In which files each of them is, holes left out. Links and sockets are passed over."""
+def in_files(places: Iterable[Path], needles: Iterable[bytes]) -> dict[bytes, set[Path]]:
+    """In which files, there or below, each of them is. Links and sockets are passed over."""
     found: dict[bytes, set[Path]] = {needle: set() for needle in needles}
-    for folder in folders:
-        for path in folder.rglob("*"):
+    for place in places:
+        for path in (place, *place.rglob("*")):
             if path.is_file() and not path.is_symlink() and path.stat().st_size:
                 for needle in _in_file(path, found):
                     found[needle].add(path)

@@ -154,15 +154,15 @@ async def test_a_secret_that_was_used_is_nowhere(
             await branch.run("written = marker.replace('0', '9')")
             found = in_memory(branch.machine.pid, [*needles, WRITTEN.encode()])
             assert found - {MARKER.encode()} == {WRITTEN.encode()}
-        found = in_files([home.layers, home.flat, home.live], needles)
-        marked = found.pop(MARKER.encode())
+        kept = [folder for folder in home.root.iterdir() if folder != home.images]
+        asked_with = outside.vault.issue(main)["KEY"].encode()
+        files = in_files(kept, [*needles, asked_with])
+        marked = files.pop(MARKER.encode())
         assert any(home.flat in path.parents for path in marked), "the search finds no memory"
         assert any(path.suffix == ".qcow2" for path in marked), "the search finds no disk"
-        assert {trace: paths for trace, paths in found.items() if paths} == {}
-    kept = [folder for folder in home.root.iterdir() if folder != home.images]
-    found = in_files(kept, needles)
-    assert found.pop(MARKER.encode())
-    assert {trace: paths for trace, paths in found.items() if paths} == {}
+        written = files.pop(asked_with)
+        assert any("ledger" in path.name for path in written), "the search finds no ledger"
+        assert {trace: paths for trace, paths in files.items() if paths} == {}
 
     # In Basic credentials it is there in base64 alone.
     assert len(Mirror.got) == 3 * REQUESTS
