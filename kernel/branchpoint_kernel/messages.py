@@ -165,6 +165,11 @@ class Stamp:
         packed = [json.dumps(metadata or {}).encode(), json.dumps(content).encode()]
         return self._sealed([*body, *packed], ())
 
+    @staticmethod
+    def id_of(frames: Sequence[bytes]) -> str:
+        """The id of a message that was made here."""
+        return str(json.loads(frames[2])["msg_id"])
+
     def request(self, message_type: str, content: Mapping[str, Any]) -> Message:
         """A request of our own to a kernel, on its shell channel."""
         header = self._header(message_type, PROTOCOL_VERSION)

@@ -272,6 +272,7 @@ class Notebook:
     def on_question(self, pump: Pump) -> None:
         """The next answer is for that kernel."""
         self._asker = pump
+        self._questions.note_other()
 
     def on_answer(self, pump: Pump, message: Message) -> None:
         """A question that nobody can answer."""

@@ -82,6 +82,13 @@ class Publisher:
         frames = self._stamp.restamp(message)
         self._outlet.send(message.channel, request.identities, frames)
 
+    def ask(self, request: Request, prompt: str, *, password: bool) -> str:
+        """A question of our own to the client whose request it belongs to; the question's id."""
+        content = {"prompt": prompt, "password": password}
+        frames = self._stamp.make("input_request", content, parent=request.message.header)
+        self._outlet.send(Channel.STDIN, request.identities, frames)
+        return self._stamp.id_of(frames)
+
     def reply(self, request: Request, content: Mapping[str, Any]) -> None:
         """Our own reply to a request, if its kind gets one."""
         if request.reply_type is None:
