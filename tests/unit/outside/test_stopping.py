@@ -44,7 +44,7 @@ def test_over_the_memory_budget_the_largest_branch_is_stopped_until_they_take_le
     it, _ = stopping(own, memory_mib=350)
     it.weigh()
     it.require("a")
-    with pytest.raises(BudgetError, match="350 MB of memory .* 400 MB .* 'b' most with 300 MB"):
+    with pytest.raises(BudgetError, match=r"350 MB of memory .* 400 MB .* 'b' most with 300 MB"):
         it.require("b")
     own["b"] = 200
     it.weigh()

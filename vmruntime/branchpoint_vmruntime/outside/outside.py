@@ -204,13 +204,15 @@ class Outside:
         if outfit != Outfit():
             await newcomer.machine.outfit(outfit, timeout_s=OUTFIT_TIMEOUT_S)
         if newcomer.checkpoint.kind is CheckpointKind.BASE and self._spec.files:
-            await self.transfers.unpack(
+            brought = await self.transfers.unpack(
                 newcomer.machine.streams,
                 self._files_from,
                 self._spec.files,
                 GUEST_FOLDER,
                 progress=None,
             )
+            for left_out in brought.left_out:
+                log.warning("not brought into branch %s: %s", branch, left_out)
 
     async def dropped(self, branch: str) -> None:
         """A branch was given up: its placeholders are worth nothing from now on."""
