@@ -29,7 +29,7 @@ print('paid', branchpoint.once('pay', pay))
 SAVED_INSIDE_A_TASK = """\
 async def send():
     print('sending')
-    branchpoint.checkpoint('inside task')
+    branchpoint.checkpoint('inside-task')
     print('went on')
     return 8
 print('sent', await branchpoint.once('send', send))
@@ -71,7 +71,7 @@ def test_the_result_is_given_again_after_a_rollback_and_in_forks(
     ("code", "label", "key", "last"),
     [
         (SAVED_INSIDE, "inside", "pay", "paid 7"),
-        (SAVED_INSIDE_A_TASK, "'inside task'", "send", "sent 8"),
+        (SAVED_INSIDE_A_TASK, "inside-task", "send", "sent 8"),
     ],
 )
 def test_a_machine_woken_inside_the_function_does_not_go_on_with_it(
