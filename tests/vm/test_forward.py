@@ -1,11 +1,14 @@
 """A server in a machine, reached from the host: before and after rollbacks, and in forks."""
 
 import json
+import socket
 from collections.abc import Generator
 from contextlib import closing
 
 import pytest
 from tests.support.guest_server import (
+    HOST,
+    PATIENCE_S,
     SERVER,
     WebSocket,
     ask,
@@ -18,6 +21,22 @@ from tests.support.live_kernel import LiveKernel
 from branchpoint_cli.__main__ import main
 
 pytestmark = pytest.mark.vm
+
+COUNTED = 8002
+MUCH = 1 << 20
+COUNTING = f"""
+import socket, threading
+def count(listening):
+    caller, _ = listening.accept()
+    taken = 0
+    while data := caller.recv(65536):
+        taken += len(data)
+    caller.sendall(f"{{taken}} bytes".encode())
+    caller.close()
+counting = socket.create_server(("127.0.0.1", {COUNTED}))
+# The first connection is the question whether anything listens.
+threading.Thread(target=lambda: [count(counting) for _ in range(2)], daemon=True).start()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +80,27 @@ def test_a_fork_is_reached_by_a_forward_of_its_own(serving: LiveKernel, port: in
     with pytest.raises(ConnectionRefusedError):
         ask(ridge)
     assert ask(port)["host"] == in_main["host"]
+
+
+def test_it_follows_the_notebook_to_another_branch(serving: LiveKernel, port: int) -> None:
+    serving.run("%fork 1 --names forest")
+    in_main = ask(port)["host"]
+    serving.run("%switch forest")
+    assert ask(port)["host"] != in_main
+    serving.run("%switch main")
+    serving.run("%drop forest")
+    assert ask(port)["host"] == in_main
+
+
+def test_a_client_that_is_done_sending_still_gets_its_answer(serving: LiveKernel) -> None:
+    serving.run(COUNTING)
+    made = forward(serving, port=COUNTED)
+    with socket.create_connection((HOST, made["host_port"]), timeout=PATIENCE_S) as client:
+        client.sendall(bytes(MUCH))
+        client.shutdown(socket.SHUT_WR)
+        with client.makefile("rb") as answers:
+            assert answers.read() == f"{MUCH} bytes".encode()
+    serving.run(f"%forward {COUNTED} --stop")
 
 
 def test_websockets_pass(serving: LiveKernel, port: int) -> None:

@@ -165,15 +165,15 @@ async def test_a_program_that_does_not_read_makes_the_client_wait() -> None:
             sent += 1 << 16
         client.writer.write_eof()
 
-    async with (
-        forwards_of(Branches(main=machine(late))) as forwards,
-        Client.of(await forwards.add(PORT)) as client,
-        asyncio.TaskGroup() as group,
-    ):
-        group.create_task(pour(client))
-        assert await settled(lambda: sent) < MUCH
-        may_read.set()
-        assert await client.reader.read() == str(MUCH).encode()
+    branches = Branches(main=machine(says(b"")))
+    async with forwards_of(branches) as forwards:
+        forward = await forwards.add(PORT)
+        branches.channels["main"] = machine(late)
+        async with Client.of(forward) as client, asyncio.TaskGroup() as group:
+            group.create_task(pour(client))
+            assert await settled(lambda: sent) < MUCH
+            may_read.set()
+            assert await client.reader.read() == str(MUCH).encode()
 
 
 @in_a_loop
@@ -258,6 +258,19 @@ async def test_nothing_listening_inside_is_told_and_forgotten_once_something_doe
         branches.channels["main"] = machine(says(b"up"))
         assert await ask(forward) == b"up"
         assert [f.answered for f in forwards.list()] == [True]
+
+
+@in_a_loop
+async def test_to_find_out_what_listens_is_no_error_for_a_program() -> None:
+    visits: list[bytes] = []
+
+    async def note(end: FakeEnd) -> None:
+        visits.append(await end.read_all())
+        await end.finish()
+
+    async with forwards_of(Branches(main=machine(note))) as forwards:
+        assert (await forwards.add(PORT)).answered
+    assert visits == [b""]
 
 
 @in_a_loop

@@ -12,6 +12,7 @@ from branchpoint_vmruntime.errors import (
     BranchpointError,
     GuestRefusedError,
     GuestSilentError,
+    MachineError,
     UnknownNameError,
     UsageError,
 )
@@ -28,6 +29,7 @@ MAX_FORWARDS = 64
 _MAX_PORT = 65535
 _FIRST_FREE_FOR_ALL = 1024
 _PROBE_S = 10.0
+_GOODBYE_S = 1.0
 
 ChannelOf = Callable[[str | None], StreamChannel]
 
@@ -233,7 +235,16 @@ async def _probe(channel: StreamChannel, port: int) -> bool:
         stream = await channel.open("connect", str(port), timeout_s=_PROBE_S)
     except (GuestRefusedError, GuestSilentError):
         return False
-    await stream.close()
+    try:
+        # Cut off at once it would be an error for the program: this is a visitor who says nothing.
+        async with asyncio.timeout(_GOODBYE_S):
+            await stream.finish()
+            while await stream.read():
+                continue
+    except (TimeoutError, MachineError):
+        log.debug("whatever listens at port %s did not end a connection that ended", port)
+    finally:
+        await stream.close()
     return True
 
 
