@@ -1,6 +1,8 @@
 """Plain HTTP through the way out of a machine."""
 
 import asyncio
+import gzip
+from dataclasses import replace
 
 import pytest
 from tests.support.front_end import in_a_loop
@@ -18,6 +20,7 @@ from tests.unit.outside.egress import (
 from branchpoint_vmruntime.errors import MachineError
 from branchpoint_vmruntime.ledger import Decision, EntryKind, OutcomeState
 from branchpoint_vmruntime.outside.facts import Limits, Price, Rule, SecretSource, SecretSpec
+from branchpoint_vmruntime.outside.registries import Group, GroupCredential
 
 VALUE = "s3cret-value-of-the-host"
 HELLO = request("GET", f"http://{HOST}/a?b=c")
@@ -211,6 +214,40 @@ async def test_a_secret_is_added_and_does_not_come_back() -> None:
     assert web.header("accept-encoding") == "identity"
     hidden = "*" * len(VALUE)
     assert (reply.body.decode(), reply.headers["x-echo"]) == (f"you are {hidden}.", hidden)
+
+
+@in_a_loop
+async def test_a_secret_does_not_come_back_packed() -> None:
+    body = b"you are " + VALUE.encode()
+    web = Web(headers=[("Content-Encoding", "gzip")], body=gzip.compress(body))
+    async with served(web) as port, edge(open_to(port)) as it:
+        it.vault.add(bound(port), VALUE)
+        reply = await it.get(f"http://{HOST}:{port}/")
+    assert reply.body == b"you are " + b"*" * len(VALUE)
+    assert "content-encoding" not in reply.headers
+
+
+@in_a_loop
+async def test_a_reply_where_a_secret_cannot_be_looked_for_is_not_passed_on() -> None:
+    web = Web(headers=[("Content-Encoding", "br")])
+    async with served(web) as port, edge(open_to(port)) as it:
+        it.vault.add(bound(port), VALUE)
+        reply = await it.get(f"http://{HOST}:{port}/")
+    assert (reply.status, b"hello" in reply.body) == (502, False)
+
+
+@in_a_loop
+async def test_credentials_of_a_group_go_out_for_its_rules_alone() -> None:
+    async with served(web := Web(body=b"bWU6d29yZA==")) as port, edge(open_to(port)) as it:
+        lent = GroupCredential(host=HOST, port=port, user="me", password="word")
+        rule = replace(open_to(port), group="pip")
+        it.gateway.lend([Group(name="pip", rules=(rule,), credentials=(lent,))])
+        await it.get(f"http://{HOST}:{port}/")
+        assert web.header("authorization") is None
+        it.policies.allow("main", [rule])
+        reply = await it.get(f"http://{HOST}:{port}/")
+    assert web.header("authorization") == "Basic bWU6d29yZA=="
+    assert reply.body == b"*" * 12
 
 
 @in_a_loop

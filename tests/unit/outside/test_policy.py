@@ -93,6 +93,22 @@ def test_a_group_is_denied_as_a_whole() -> None:
     assert [rule.host for rule in policies.rules("main")] == ["b.example.org"]
 
 
+@pytest.mark.parametrize(
+    ("host", "denied", "left"),
+    [
+        (NAME, f"{NAME}:443", [(80,)]),
+        (NAME, f"{NAME}:22", [(80, 443)]),
+        ("*.example.org", "*.Example.org:80", [(443,)]),
+        ("::1", "[::1]:80", [(443,)]),
+        ("::1", "::1", []),
+    ],
+)
+def test_one_port_can_be_denied(host: str, denied: str, left: list[tuple[int, ...]]) -> None:
+    policies = Policies([Rule(host=host)])
+    policies.deny("main", denied)
+    assert [rule.ports for rule in policies.rules("main")] == left
+
+
 def test_what_was_allowed_twice_is_there_once() -> None:
     policies = Policies(())
     policies.allow("main", [Rule(host=NAME), Rule(host=NAME.upper())])

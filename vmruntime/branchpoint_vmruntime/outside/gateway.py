@@ -29,7 +29,8 @@ from branchpoint_vmruntime.streams import Stream, StreamChannel
 log = logging.getLogger(__name__)
 
 PURPOSE = "egress"
-MOST_STREAMS = 512
+# Of one machine. Each takes a file descriptor of the host process.
+MOST_STREAMS = 256
 
 
 class Gateway:

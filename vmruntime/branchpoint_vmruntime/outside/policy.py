@@ -1,5 +1,6 @@
 """What the machines of each branch may reach. Pure, in memory."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -33,15 +34,21 @@ class Policies:
         self._rules[branch] = tuple(dict.fromkeys((*self.rules(branch), *_canonical(rules))))
 
     def deny(self, branch: str, host_or_group: str) -> tuple[Rule, ...]:
-        """Take away the rules of a group, or for a host or pattern as it was allowed; those."""
-        try:
-            pattern = canonical_pattern(host_or_group)
-        except UsageError:
-            pattern = ""
-        rules = self.rules(branch)
-        away = tuple(rule for rule in rules if rule.group == host_or_group or rule.host == pattern)
-        self._rules[branch] = tuple(rule for rule in rules if rule not in away)
-        return away
+        """Take away the rules of a group, or for a host or pattern as it was allowed; those.
+
+        With `HOST:PORT` the rest of the host's ports may still be reached.
+        """
+        pattern, port = _host_and_port(host_or_group)
+        away: list[Rule] = []
+        kept: list[Rule] = []
+        for rule in self.rules(branch):
+            is_meant = rule.group == host_or_group or rule.host == pattern
+            taken = [it for it in rule.ports if is_meant and port in (None, it)]
+            left = [it for it in rule.ports if it not in taken]
+            away += [replace(rule, ports=tuple(taken))] if taken else []
+            kept += [replace(rule, ports=tuple(left))] if left else []
+        self._rules[branch] = tuple(kept)
+        return tuple(away)
 
     def judge(self, branch: str, host: str, port: int, method: str | None) -> Rule:
         """The rule under which it may go out; RefusedError, with the line that would allow it.
@@ -70,6 +77,20 @@ class Policies:
                 hint=f"%egress allow {_as_typed(name, port)} --method {method}",
             )
         return _widest(found, name)
+
+
+def _host_and_port(text: str) -> tuple[str, int | None]:
+    """The pattern and port of what was typed; no pattern if it is neither host nor pattern."""
+    match = re.fullmatch(r"(.+):([0-9]{1,5})", text)
+    # An address of the newer kind has colons of its own, and a port only after a bracket.
+    if match and (":" not in match[1] or match[1].endswith("]")):
+        text = match[1]
+    else:
+        match = None
+    try:
+        return canonical_pattern(text), int(match[2]) if match else None
+    except UsageError:
+        return "", None
 
 
 def _permits(rule: Rule, method: str | None) -> bool:

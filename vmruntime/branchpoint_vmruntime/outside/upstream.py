@@ -6,7 +6,9 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies_environment
@@ -19,6 +21,8 @@ from branchpoint_vmruntime.outside.wire import SocketWire
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 CONNECT_TIMEOUT_S = 15.0
+# Their own, so that a resolver that does not answer holds up nothing else of the host's.
+_RESOLVERS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="resolver")
 _NAT64 = ip_network("64:ff9b::/96")
 
 
@@ -34,8 +38,8 @@ class Route:
 
 async def resolve(host: str, port: int) -> Sequence[Address]:
     """The addresses of a name as the host's resolver gives them; OSError if it has none."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_RESOLVERS, look_up)
     texts = (str(entry[4][0]).partition("%")[0] for entry in found)
     return tuple(dict.fromkeys(ip_address(text) for text in texts))
 
