@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _LOG_TAIL = 2000
+_PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")
 
 # Linux sends no signal for a parent that had died before it was asked to.
 _START_UNLESS_ORPHANED = '[ "$PPID" = "$0" ] && exec "$@"'
@@ -37,6 +38,8 @@ class QemuProcess:
                     *("sh", "-c", _START_UNLESS_ORPHANED, str(os.getpid())),
                     *argv,
                 ],
+                # No machine's process is to hold what the host's environment tells the host alone.
+                env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -196,6 +196,9 @@ class Outside:
         if newcomer.reason in BEGINS_A_BRANCH:
             self.policies.inherit(branch, newcomer.parent)
             self.vault.inherit(branch, newcomer.parent)
+        elif newcomer.checkpoint.branch != branch:
+            # Its memory is now that of a machine of the other branch, placeholders and all.
+            self.vault.inherit(branch, newcomer.checkpoint.branch)
         who = self._who(newcomer)
         self._note(who, EntryKind.WAKE, reason=newcomer.reason, key=newcomer.checkpoint.id)
         self._machines[newcomer.incarnation] = newcomer
