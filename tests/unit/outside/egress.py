@@ -169,6 +169,7 @@ async def edge(
             await channel.end()
             async with asyncio.timeout(20):
                 await serving
+                await gateway.close()
 
 
 @asynccontextmanager

@@ -110,6 +110,50 @@ async def test_the_reply_is_kept_for_the_next_one_when_the_program_goes_away() -
 
 
 @in_a_loop
+async def test_one_that_outlives_its_machine_is_recorded_all_the_same() -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await go_on.wait()
+        await Web()(reader, writer)
+
+    async with served(slow) as port, edge(open_to(port)) as it:
+        end = it.program()
+        await end.write(request("POST", f"http://{HOST}:{port}/orders", KEY, body=b"one"))
+        await asked.wait()
+        await it.channel.end()
+        await it.serving
+        assert it.entry().outcome is None
+        go_on.set()
+        entry = await it.ended_entry()
+        assert it.ledger.result(entry.number) is not None
+    assert entry.outcome is not None
+    assert entry.outcome.state is OutcomeState.DONE
+
+
+@in_a_loop
+async def test_one_that_outlives_the_session_is_of_unknown_outcome() -> None:
+    asked = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await reader.read()
+
+    async with served(silent) as port, edge(open_to(port)) as it:
+        end = it.program()
+        await end.write(request("POST", f"http://{HOST}:{port}/orders", KEY, body=b"one"))
+        await asked.wait()
+        await it.channel.end()
+        await it.serving
+        await it.gateway.close()
+        outcome = it.entry().outcome
+    assert outcome is not None
+    assert outcome.state is OutcomeState.UNKNOWN
+
+
+@in_a_loop
 async def test_nothing_of_a_kept_reply_is_secret() -> None:
     value = "s3cret-value-of-the-host"
     web = Web(headers=[("X-Echo", value)], body=value.encode())

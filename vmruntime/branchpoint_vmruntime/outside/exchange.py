@@ -1,5 +1,6 @@
 """One request of a machine's, seen whole: judged, sent on with what belongs to it, answered."""
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -15,7 +16,7 @@ from branchpoint_vmruntime.errors import (
     StreamResetError,
 )
 from branchpoint_vmruntime.ledger import EntryKind
-from branchpoint_vmruntime.ledger.replay import Go, RecordedReply, Refuse
+from branchpoint_vmruntime.ledger.replay import Go, RecordedReply, Refuse, Replay
 from branchpoint_vmruntime.outside.account import Account
 from branchpoint_vmruntime.outside.answers import TEXT, Answer, answer_to
 from branchpoint_vmruntime.outside.facts import Rule
@@ -129,23 +130,32 @@ class Exchange:
             key=head.key,
             fingerprint=hashlib.sha256(body).hexdigest(),
         )
-        asking = self._tools.replay.begin(draft, retry=head.retry)
-        admission = await alongside(asking, self._client.gone())
-        if isinstance(admission, Refuse):
-            await say(self._client, Answer(admission.status, admission.words))
-            return
-        if not isinstance(admission, Go):
-            await repeat(self._client, admission.reply)
-            return
+
+        async def ask() -> "asyncio.Task[None] | None":
+            match await self._tools.replay.begin(draft, retry=head.retry):
+                case Go(number=number):
+                    # What was let through must be finished: nothing is waited for in between.
+                    work = self._carry_out(number, route, injected, body)
+                    return self._tools.lasting.start(work)
+                case Refuse(status=status, words=words):
+                    await say(self._client, Answer(status, words))
+                case Replay(reply=reply):
+                    await repeat(self._client, reply)
+            return None
+
+        if under_way := await alongside(ask(), self._client.gone()):
+            await asyncio.shield(under_way)
+        if self._gone is not None:
+            raise self._gone
+
+    async def _carry_out(self, number: int, route: Route, injected: Injected, body: bytes) -> None:
+        """Do what was let through under a key, whether or not the program waits for it."""
         keeping = self._keeping = Keeping(MOST_KEPT_BYTES)
-        number = admission.number
         finish = self._tools.replay.finish
         with self._account.ending(
             self._passage, lambda outcome: finish(number, outcome, keeping.reply())
         ):
             await self._converse(route, injected, body)
-        if self._gone is not None:
-            raise self._gone
 
     async def _converse(self, route: Route, injected: Injected, body: bytes | None) -> None:
         """Send it, and pass the reply on. `body` is None if it is still to be read."""

@@ -22,6 +22,7 @@ from branchpoint_vmruntime.outside.seams import (
     Tools,
 )
 from branchpoint_vmruntime.outside.socks import VERSION, serve_socks
+from branchpoint_vmruntime.outside.tasks import Lasting
 from branchpoint_vmruntime.outside.upstream import Upstream
 from branchpoint_vmruntime.outside.wire import Unread, within
 from branchpoint_vmruntime.streams import Stream, StreamChannel
@@ -34,7 +35,10 @@ MOST_STREAMS = 256
 
 
 class Gateway:
-    """A session's way out, for all its machines. Holds nothing open of its own."""
+    """A session's way out, for all its machines. To be closed when they have ended.
+
+    A request under a key outlives its machine, so that its outcome is known.
+    """
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class Gateway:
         patience: Patience | None = None,
     ) -> None:
         self._lent: dict[tuple[str, str, int], bytes] = {}
+        self._lasting = Lasting()
         self._tools = Tools(
             policies=policies,
             ledger=ledger,
@@ -61,6 +66,7 @@ class Gateway:
             limits=limits,
             patience=patience or Patience(),
             crossings=Crossings(),
+            lasting=self._lasting,
             lent=self._lent,
         )
 
@@ -73,6 +79,10 @@ class Gateway:
     def reconsider(self, branch: str) -> None:
         """End the branch's connections that its rules, having changed, do not let out any more."""
         self._tools.crossings.reconsider(self._tools.policies, branch)
+
+    async def close(self) -> None:
+        """Cut off the requests that outlived their machines: their outcome is unknown."""
+        await self._lasting.close()
 
     async def serve(self, channel: StreamChannel, who: Who) -> None:
         """Serve what a machine opens until its channel ends. Never fails for what a peer does."""

@@ -11,6 +11,7 @@ from branchpoint_vmruntime.outside.crossings import Crossings
 from branchpoint_vmruntime.outside.facts import Who
 from branchpoint_vmruntime.outside.injection import Headers
 from branchpoint_vmruntime.outside.policy import Policies
+from branchpoint_vmruntime.outside.tasks import Lasting
 from branchpoint_vmruntime.outside.upstream import Upstream
 from branchpoint_vmruntime.outside.vault import Injected
 
@@ -109,4 +110,5 @@ class Tools:
     upstream: Upstream
     patience: Patience
     crossings: Crossings
+    lasting: Lasting
     lent: Mapping[tuple[str, str, int], bytes]

@@ -31,6 +31,30 @@ async def together(one: Coroutine[Any, Any, None], other: Coroutine[Any, Any, No
         await _end(tasks)
 
 
+class Lasting:
+    """Work that goes on when whoever waits for it is cancelled, until it is done or `close`."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Begin it. Wait for it behind a shield, if at all."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    async def close(self) -> None:
+        """Cancel what is still going on, and wait until it has ended."""
+        await _end(tuple(self._tasks))
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # Nobody may be left to be told how it failed; the ledger has it.
+            task.exception()
+
+
 @asynccontextmanager
 async def at_most_idle(seconds: float) -> AsyncGenerator[Callable[[], None]]:
     """TimeoutError once what it gives has not been called for so long."""
