@@ -46,7 +46,7 @@ class _Call:
 class OnceMachine:
     """In a `with`. Its loop has a thread of its own, so that the test may block."""
 
-    def __init__(self, address: Path, ledger_path: Path) -> None:
+    def __init__(self, address: Path, ledger_path: Path, identity_path: Path) -> None:
         self.requests: list[Message] = []
         self.refuse_ends = 0
         self._number = 1
@@ -54,6 +54,7 @@ class OnceMachine:
         self._waiting: set[_Call] = set()
         self._sources: list[_Call] = []
         self._address = address
+        self._identity_path = identity_path
         self._ledger_path = ledger_path
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -66,7 +67,7 @@ class OnceMachine:
     def __enter__(self) -> "OnceMachine":
         self._thread.start()
         self._do(self._open())
-        waking.adopt("main", 0, self.who.incarnation, "s-1", "start")
+        self.adopt_alone("start")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,12 +79,16 @@ class OnceMachine:
     def wake(self, reason: str, *, source_lives: bool = False) -> Caller:
         """Become what the machine is after `reason`; the machine that was saved is given back."""
         source = self.who
-        self._do(self._wake(reason, source_lives=source_lives))
-        waking.adopt("main", 0, self.who.incarnation, "s-1", reason)
+        # In guestd's order: the identity, the hook, whoever waits for an answer.
+        self._number += 1
+        self.adopt_alone(reason)
+        self._do(self._wake(source, reason, source_lives=source_lives))
         return source
 
     def adopt_alone(self, reason: str) -> None:
-        """What the hook does when nothing else of the machine takes part."""
+        """Be told by guestd and the hook, when nobody waits for an answer."""
+        facts = {"branch": "main", "index": 0, "incarnation": self.who.incarnation}
+        self._identity_path.write_text(json.dumps(facts | {"session": "s-1", "reason": reason}))
         waking.adopt("main", 0, self.who.incarnation, "s-1", reason)
 
     def begin(self, who: Caller, key: str) -> Begun:
@@ -134,15 +139,13 @@ class OnceMachine:
             await asyncio.wait(others, timeout=10)
         self._ledger.close()
 
-    async def _wake(self, reason: str, *, source_lives: bool) -> None:
-        source = self.who.incarnation
-        self._number += 1
+    async def _wake(self, source: Caller, reason: str, *, source_lives: bool) -> None:
         self._alive.add(self.who.incarnation)
         woken = {"status": "woken", "reason": reason, "branch": "main", "index": 0}
         woken |= {"incarnation": self.who.incarnation, "session": "s-1"}
         if not source_lives:
-            self._alive.discard(source)
-            await self._desk.ended(source)
+            self._alive.discard(source.incarnation)
+            await self._desk.ended(source.incarnation)
         for call in list(self._waiting):
             # To the host it is still the call of the machine that was saved.
             call.is_the_source_s = source_lives
@@ -165,6 +168,10 @@ class OnceMachine:
         await answering
 
     async def _answer_to(self, call: _Call, request: Message) -> None:
+        if request["do"] != "once":
+            # Whatever it is, the machine is woken meanwhile.
+            await call.gone.wait()
+            return
         try:
             self._check_disk(request)
             value = await self._calls.answer(self.who, request, call.gone)

@@ -34,6 +34,14 @@ async def send():
     return 8
 print('sent', await branchpoint.once('send', send))
 """
+SCRIPT = """\
+import branchpoint
+def act():
+    branchpoint.checkpoint('script')
+    print('went on')
+    return 9
+print('gave', branchpoint.once('script', act))
+"""
 CUT_OFF = """\
 def cut():
     branchpoint.rollback('clean')
@@ -113,3 +121,20 @@ def test_what_was_cut_off_is_unknown_in_words_until_it_is_accepted_or_retried(
     retried = shared_kernel.run("print(branchpoint.once('again', lambda: 5, retry=True))")
     assert retried.lines == ["5"]
     assert states(home, "again") == [OutcomeState.DONE, OutcomeState.UNKNOWN]
+
+
+def test_a_script_is_stopped_in_its_middle_too_and_a_killed_one_leaves_nobody_waiting(
+    home: Home, shared_kernel: LiveKernel
+) -> None:
+    shared_kernel.run("import branchpoint")
+    shared_kernel.run(f"open('script.py', 'w').write({SCRIPT!r})")
+    run = "print(subprocess.run([sys.executable, 'script.py'], capture_output=True).stdout)"
+    first = shared_kernel.run(f"import subprocess, sys\n{run}")
+    assert "b'went on\\ngave 9\\n'" in first.lines
+    back = shared_kernel.run("%rollback script")
+    assert "b'gave 9\\n'" in back.lines
+    assert states(home, "script") == [OutcomeState.DONE]
+    killed = "import branchpoint, os; branchpoint.once('killed', lambda: os.kill(os.getpid(), 9))"
+    shared_kernel.run(f"subprocess.run([sys.executable, '-c', {killed!r}])")
+    later = shared_kernel.run("branchpoint.once('killed', print)", expect="error")
+    assert later.error_name == "UnknownOutcomeError"

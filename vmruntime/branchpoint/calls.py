@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from branchpoint.errors import BranchpointError, outside
-from branchpoint.waking import wait_for_callbacks
+from branchpoint.waking import stop_what_runs, wait_for_callbacks
 
 ADDRESS = "/run/branchpoint/calls.sock"
 ADDRESS_VARIABLE = "BRANCHPOINT_CALLS_SOCKET"
@@ -123,6 +123,8 @@ def _understand(answer: Message) -> Done | Woken:
         case "ok":
             return Done(data=answer.get("data"), value=answer.get("value") or {})
         case "woken":
+            # Where there is no hook, nobody has yet.
+            stop_what_runs(answer["incarnation"])
             wait_for_callbacks()
             return Woken(**{name: answer[name] for name in Woken.__slots__})
         case _:

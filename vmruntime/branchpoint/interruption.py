@@ -7,7 +7,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from branchpoint.waking import to_stop
+from branchpoint.waking import identity, to_stop
 
 Value = TypeVar("Value")
 
@@ -20,7 +20,7 @@ class Run:
     """A function being run for a key. In a `with`, it is stopped when the machine wakes anew.
 
     `interrupted` once the machine has woken anew since this was made: what was learnt from outside
-    may no longer be so. `close` must follow, where it was made.
+    may no longer be so. `close` must follow, where it was made. BranchpointError outside a machine.
     """
 
     def __init__(self, key: str) -> None:
@@ -34,7 +34,14 @@ class Run:
         self._armed = False
         self.closed = False
         self._token: Token[Run | None] | None = None
+        self._incarnation = ""
         to_stop.add(self.stop)
+        try:
+            # After that: a waking in between is to be noticed.
+            self._incarnation = identity().incarnation
+        except BaseException:
+            to_stop.discard(self.stop)
+            raise
 
     @property
     def outer(self) -> "Run | None":
@@ -52,10 +59,12 @@ class Run:
             _current.reset(self._token)
             self._token = None
 
-    def stop(self) -> None:
-        """For whoever knows that the machine has woken anew; more than once is as once."""
+    def stop(self, incarnation: str = "") -> None:
+        """For whoever knows that the machine is another by now; more than once is as once."""
+        if incarnation == self._incarnation:
+            return
         if outer := self.outer:
-            outer.stop()
+            outer.stop(incarnation)
         with self._lock:
             if not self.interrupted:
                 self.interrupted = True

@@ -32,8 +32,8 @@ class Identity:
 
 Returned = TypeVar("Returned")
 
-# Called at each waking before anything goes on: what must not go on in another machine.
-to_stop: set[Callable[[], None]] = set()
+# What must not go on in another machine: called with the incarnation that it is by now.
+to_stop: set[Callable[[str], None]] = set()
 
 _callbacks: list[Callable[[Identity], object]] = []
 # Process, and fields of an Identity: made when it is asked for, to keep waking short.
@@ -82,8 +82,13 @@ def adopt(name: str, index: int, incarnation: str, session: str, reason: str) ->
     if _callbacks:
         _done = threading.Event()
     if to_stop and reason != "peek":
-        for stop in tuple(to_stop):
-            stop()
+        stop_what_runs(incarnation)
+
+
+def stop_what_runs(incarnation: str) -> None:
+    """Stop what began in another incarnation. For whoever learns first that the machine woke."""
+    for stop in tuple(to_stop):
+        stop(incarnation)
 
 
 def run_callbacks() -> None:

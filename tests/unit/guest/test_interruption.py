@@ -10,13 +10,17 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from branchpoint import interruption
+from branchpoint import interruption, waking
 from branchpoint.interruption import Interrupted, Run, TaskRun, ThreadRun
-from branchpoint.waking import adopt, to_stop
+from branchpoint.waking import adopt, stop_what_runs, to_stop
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Generator[None]:
+def awake(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """The process of a kernel with the hook; nothing is left behind in it."""
+    monkeypatch.setattr(waking, "_told", None)
+    monkeypatch.setattr(waking, "_callbacks", [])
+    waking.adopt("main", 0, "inc-1", "s-1", "start")
     yield
     assert not to_stop
     assert not interruption.is_inside_run()
@@ -344,4 +348,11 @@ def test_waking_stops_what_runs_unless_it_is_only_looked_into() -> None:
     assert not run.interrupted
     adopt("main", 0, "inc-3", "s-1", "rollback")
     assert run.interrupted
+    run.close()
+
+
+def test_what_began_in_this_very_incarnation_is_not_stopped() -> None:
+    run = ThreadRun("k")
+    stop_what_runs("inc-1")
+    assert not run.interrupted
     run.close()

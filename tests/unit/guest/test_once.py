@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[OnceMa
     monkeypatch.setenv(calls_of_the_module.ADDRESS_VARIABLE, str(address))
     monkeypatch.setattr(waking, "_told", None)
     monkeypatch.setattr(waking, "_callbacks", [])
-    with OnceMachine(address, tmp_path / "ledger.db") as made:
+    identity = tmp_path / "identity.json"
+    with OnceMachine(address, tmp_path / "ledger.db", identity) as made:
         yield made
     assert not waking.to_stop
     assert not interruption.is_inside_run()
@@ -383,29 +385,45 @@ def test_a_task_that_is_cancelled_has_failed(machine: OnceMachine) -> None:
     assert machine.states() == [OutcomeState.FAILED]
 
 
-def test_of_a_process_that_was_killed_nobody_waits_for_the_outcome(machine: OnceMachine) -> None:
-    code = "import branchpoint, os; branchpoint.once('k', lambda: os.kill(os.getpid(), 9))"
+@contextmanager
+def a_process(code: str, tmp_path: Path) -> Generator[subprocess.Popen[str]]:
+    """Code in a process of its own, which no hook has told anything."""
+    told = f"from branchpoint import waking; waking.IDENTITY = {str(tmp_path / 'identity.json')!r}"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    arguments = [sys.executable, "-c", f"{told}\nimport branchpoint, os, time\n{code}"]
+    with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
+def test_of_a_process_that_was_killed_nobody_waits_for_the_outcome(
+    machine: OnceMachine, tmp_path: Path
+) -> None:
+    with a_process("branchpoint.once('k', lambda: os.kill(os.getpid(), 9))", tmp_path):
+        pass
     with pytest.raises(UnknownOutcomeError):
         branchpoint.once("k", Action())
 
 
-def test_a_process_without_the_hook_is_stopped_by_guestd(machine: OnceMachine) -> None:
-    code = """
-import branchpoint, time
+@pytest.mark.parametrize(
+    ("does", "last_asked"),
+    [("while True: time.sleep(0.01)", "begin"), ("branchpoint.checkpoint('c')", "checkpoint")],
+)
+def test_a_process_without_the_hook_is_stopped_by_guestd(
+    machine: OnceMachine, tmp_path: Path, does: str, last_asked: str
+) -> None:
+    code = f"""
 def action():
-    while True:
-        time.sleep(0.01)
+    {does}
+    print('went on')
 try:
     branchpoint.once('k', action)
 except branchpoint.UnknownOutcomeError as error:
     print(error.key)
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with a_process(code, tmp_path) as process:
+        while not any(last_asked in each.values() for each in machine.requests):
+            time.sleep(0.01)
+        # It has begun as soon as the ledger says so.
         while not machine.entries():
             time.sleep(0.01)
         machine.wake("rollback")
