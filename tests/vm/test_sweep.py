@@ -12,7 +12,7 @@ from branchpoint_vmruntime.home import Home
 pytestmark = pytest.mark.vm
 
 
-def test_overlays_and_flat_images_of_a_killed_kernel_are_removed_and_its_checkpoints_stay(
+def test_what_a_killed_kernel_left_is_removed_and_its_checkpoints_stay(
     start_kernel: StartKernel, home: Home
 ) -> None:
     with start_kernel("killed") as kernel:
@@ -23,10 +23,12 @@ def test_overlays_and_flat_images_of_a_killed_kernel_are_removed_and_its_checkpo
         os.kill(kernel.pid, signal.SIGKILL)
         assert wait_until(lambda: not kernel.manager.is_alive())
     assert left & {folder.name for folder in home.live.iterdir()}
+    assert left & {socket.stem for socket in home.run.glob("*.sock")}
     with start_kernel("another") as other:
         other.run("1")
         assert not left & {folder.name for folder in home.live.iterdir()}
         assert not left & {folder.name for folder in home.flat.iterdir()}
+        assert not left & {socket.stem for socket in home.run.glob("*.sock")}
     with start_kernel("killed") as kernel:
         kernel.run("%rollback kept")
         assert kernel.value("x") == "kept"

@@ -118,17 +118,20 @@ class Runtime:
     def sweep(self) -> list[Path]:
         """Remove what sessions whose owner has ended left behind; what was removed.
 
-        Overlays of their machines, and flat images, which are made again when needed. Checkpoints
-        stay.
+        Overlays of their machines, flat images, which are made again when needed, and the sockets
+        their owners answered at. Checkpoints stay.
         """
+        left = [*self.home.live.iterdir(), *self.home.flat.iterdir(), *self.home.run.glob("*.sock")]
         removed: list[Path] = []
-        for place in (self.home.live, self.home.flat):
-            for folder in place.iterdir():
-                layers = self.home.layers / folder.name
-                with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                    with _locked(layers, wait=False):
-                        shutil.rmtree(folder, ignore_errors=True)
-                    removed.append(folder)
+        for path in left:
+            layers = self.home.layers / path.name.removesuffix(".sock")
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                with _locked(layers, wait=False):
+                    if path.is_dir():
+                        shutil.rmtree(path, ignore_errors=True)
+                    else:
+                        path.unlink(missing_ok=True)
+                removed.append(path)
         return removed
 
     @property
