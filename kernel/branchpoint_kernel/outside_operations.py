@@ -106,8 +106,9 @@ class OutsideOperations:
         lines: list[Line] = []
         branches = self._meant(command.branch)
         for branch in branches:
-            await self._outside.allow(branch, command.names)
+            opened = await self._outside.allow(branch, command.names)
             lines += self._rules(branch)
+            lines += [note("▸", said) for group in opened.groups for said in group.notes]
         lines.append(note(" ", "it holds at once", "%egress deny NAME takes it back"))
         return self._egress(lines, *branches)
 

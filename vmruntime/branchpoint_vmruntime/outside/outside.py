@@ -91,6 +91,7 @@ class Outside:
         spec: OutsideSpec,
         initial: Expansion,
         authority: Authority,
+        upstream: Upstream,
         *,
         ledger: Ledger,
         view: View,
@@ -125,7 +126,7 @@ class Outside:
             vault=self.vault,
             metering=Metering(spec.prices),
             authority=authority,
-            upstream=Upstream(trust=server_trust()),
+            upstream=upstream,
             limits=self.spending,
         )
         self._gateway.lend(initial.groups)
@@ -160,7 +161,7 @@ class Outside:
             target=target,
         )
 
-    async def allow(self, branch: str, names: Sequence[str | Rule]) -> Sequence[Rule]:
+    async def allow(self, branch: str, names: Sequence[str | Rule]) -> Expansion:
         """Let a branch reach groups or hosts, from now on. UsageError in words."""
         opened = await asyncio.to_thread(expand, names)
         self._groups |= {group.name: group for group in opened.groups}
@@ -168,7 +169,7 @@ class Outside:
         self.policies.allow(branch, opened.rules)
         self._note_policy(branch, "allow", opened.rules)
         await self._dress([branch])
-        return opened.rules
+        return opened
 
     async def deny(self, branch: str, name: str) -> Sequence[Rule]:
         """Take a host or group back from a branch; the rules it has lost."""
@@ -227,6 +228,7 @@ class Outside:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._gateway.close()
 
     def start(self) -> None:
         """Begin to watch what live machines take."""
@@ -351,10 +353,12 @@ async def open_outside(
     """
     initial = await asyncio.to_thread(expand, spec.allow)
     authority = await asyncio.to_thread(_authority_in, folder)
+    trust = await asyncio.to_thread(server_trust)
     outside = Outside(
         spec,
         initial,
         authority,
+        Upstream(trust=trust),
         ledger=ledger,
         view=view,
         folder=folder,
