@@ -276,6 +276,15 @@ async def test_calls_of_a_model_are_counted() -> None:
 
 
 @in_a_loop
+async def test_a_model_is_asked_for_a_reply_that_can_be_counted() -> None:
+    web = Web()
+    async with served(web) as port, edge(open_to(port)) as it:
+        url = f"http://{HOST}:{port}/v1/responses"
+        await it.get(url, "Accept-Encoding: br, zstd", method="POST", body=b"{}")
+    assert web.header("accept-encoding") == "identity"
+
+
+@in_a_loop
 async def test_a_model_is_not_called_once_the_budget_is_used_up() -> None:
     web = Web()
     async with served(web) as port, edge(open_to(port), limits=Limits(tokens=0)) as it:

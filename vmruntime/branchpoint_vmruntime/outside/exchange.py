@@ -98,7 +98,8 @@ class Exchange:
         # The value without its scheme is what could come back.
         masks = (*found.masks, lent.split(b" ", 1)[1]) if lent else found.masks
         headers = found.headers
-        if masks:
+        if masks or self._is_model_call:
+            # What is packed in a way that is not known here could be neither masked nor counted.
             rest = (it for it in headers if it[0].lower() != b"accept-encoding")
             headers = (*rest, _IDENTITY)
         return Injected(target=found.target, headers=headers, masks=masks)

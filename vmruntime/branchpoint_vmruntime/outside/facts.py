@@ -56,7 +56,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a branch may spend before it is stopped; None is no limit.
+    """What may be spent before it is refused: by a whole session, but `wall_s` by each branch.
 
     `money` is in units of the manifest's currency, `wall_s` in seconds of a live machine.
     """
