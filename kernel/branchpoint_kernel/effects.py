@@ -61,7 +61,8 @@ def entry_words(entry: Entry) -> str:
         case EntryKind.ONCE:
             return f"once {draft.key!r}"
         case EntryKind.POLICY:
-            return f"{draft.method} {printable(draft.key or draft.url)}"
+            group = f" ({draft.key})" if draft.key else ""
+            return f"{draft.method} {short_place(draft.url)}{group}"
         case EntryKind.SECRET:
             return f"secret {draft.key} {printable(draft.reason)}"
         case EntryKind.WAKE:

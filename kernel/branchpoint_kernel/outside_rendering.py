@@ -114,7 +114,10 @@ def ledger_lines(entries: Sequence[Entry], *, whole: bool, currency: str) -> lis
         return [note("○", "nothing has left a machine, and nothing was refused")]
     shown = entries if whole else entries[-NEWEST:]
     head = ("time", "branch", "what", "outcome", "sent", "received", "tokens", "money", "")
-    lines = table(head, [_row(entry, currency) for entry in shown], right=(4, 5, 6, 7))
+    days = {entry.at.astimezone().date() for entry in shown}
+    written = "%H:%M:%S" if len(days) == 1 else "%m-%d %H:%M:%S"
+    rows = [(f"{it.at.astimezone():{written}}", *_row(it, currency)) for it in shown]
+    lines = table(head, rows, right=(4, 5, 6, 7))
     if len(shown) < len(entries):
         lines.append(note("…", f"{len(entries) - len(shown)} older ones", "%ledger --all"))
     return lines
@@ -124,7 +127,6 @@ def _row(entry: Entry, currency: str) -> tuple[str, ...]:
     outcome, draft = entry.outcome, entry.draft
     usage = outcome and outcome.usage
     return (
-        clock(entry.at),
         printable(draft.branch),
         entry_words(entry),
         draft.decision.value if draft.decision is not Decision.ALLOWED else outcome_words(outcome),
@@ -144,7 +146,8 @@ def _notes(entry: Entry) -> str:
     if key and outcome and outcome.state is OutcomeState.UNKNOWN:
         return f"%ledger --accept {key}, or --retry {key}"
     noted = _shortened(outcome.note) if outcome else ""
-    return ", ".join(part for part in (f"key {key}" if key else "", noted) if part)
+    left = "not used up" if key and outcome and outcome.state is OutcomeState.REFUSED else ""
+    return ", ".join(part for part in (f"key {key}" if key else "", left, noted) if part)
 
 
 def _tokens(usage: Usage | None) -> str:

@@ -1,5 +1,7 @@
 """What the magics of the outside world do, say and leave on record."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,9 +12,10 @@ from tests.unit.kernel.paper_session import PaperSession, as_session, on_paper
 from branchpoint_kernel.commands import OutsideCommand
 from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.outside_operations import OutsideOperations
+from branchpoint_kernel.outside_rendering import ledger_lines
 from branchpoint_kernel.rendering import as_html, as_text
 from branchpoint_vmruntime.errors import GuestRefusedError, UnknownNameError, UsageError
-from branchpoint_vmruntime.ledger import EntryKind, OutcomeState, Usage
+from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, OutcomeState, Usage
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.outside.facts import Limits, OutsideSpec
 
@@ -196,6 +199,34 @@ async def test_the_ledger_shows_the_last_fifty_unless_all_are_asked_for() -> Non
         assert "a.example.org/2 " not in told
         assert "a.example.org/2 " in await ask("%ledger --all")
         assert len(ask.record["entries"]) == ask.record["entries_total"] == 53
+
+
+@in_a_loop
+async def test_what_was_opened_is_in_the_ledger_host_by_host() -> None:
+    async with on_paper("main") as session:
+        ask = Asked(session)
+        await ask("%egress allow api.example.org:8443")
+        await ask("%egress deny api.example.org")
+        told = (await ask("%ledger")).splitlines()
+        assert "allow api.example.org:8443" in told[1]
+        assert "deny api.example.org:8443" in told[2]
+
+
+def test_days_are_told_apart_where_there_are_several() -> None:
+    draft = Draft(
+        session="s",
+        branch="main",
+        incarnation="i",
+        checkpoint="",
+        kind=EntryKind.REQUEST,
+        decision=Decision.ALLOWED,
+    )
+    first = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    entries = [Entry(number=n, at=first + timedelta(days=n), draft=draft) for n in range(2)]
+    together = as_text(ledger_lines(entries, whole=True, currency="USD"))
+    assert re.findall(r"\d\d-\d\d \d\d:\d\d:\d\d", together)
+    alone = as_text(ledger_lines(entries[:1], whole=True, currency="USD"))
+    assert not re.findall(r"\d\d-\d\d ", alone)
 
 
 @in_a_loop
