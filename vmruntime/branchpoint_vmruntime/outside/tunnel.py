@@ -1,20 +1,23 @@
 """Connections that are passed on unread, and those to hosts that must be looked into."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from branchpoint_vmruntime.errors import MachineError, OutsideError, RefusedError
 from branchpoint_vmruntime.ledger import EntryKind
 from branchpoint_vmruntime.outside.account import Account
-from branchpoint_vmruntime.outside.facts import Rule
+from branchpoint_vmruntime.outside.facts import WEB_PORTS, Rule
 from branchpoint_vmruntime.outside.head import Origin
 from branchpoint_vmruntime.outside.masking import Mask
 from branchpoint_vmruntime.outside.names import with_port
 from branchpoint_vmruntime.outside.passage import Counted, Passage
+from branchpoint_vmruntime.outside.renewal import Renewable
 from branchpoint_vmruntime.outside.seams import Patience, Tools
 from branchpoint_vmruntime.outside.tasks import at_most_idle, together
 from branchpoint_vmruntime.outside.wire import TlsWire, Unread, Wire, part, within
 
 ServeHttp = Callable[[Wire, Origin], Awaitable[None]]
+HTTPS_PORT = WEB_PORTS[1]
 _TLS_HANDSHAKE = 0x16
 
 
@@ -72,8 +75,10 @@ class Tunnels:
             self._tools.crossings.open(branch, host, port, passage),
         ):
             server = await self._tools.upstream.connect(route)
+            # A server of HTTPS waits for the program to begin, and some not for long.
+            again = partial(self._tools.upstream.connect, route) if port == HTTPS_PORT else None
             try:
-                await carry(await greet(), server, passage, self._tools.patience)
+                await carry(await greet(), server, passage, self._tools.patience, again=again)
             finally:
                 await server.close()
 
@@ -101,14 +106,34 @@ class Tunnels:
         await part(program)
 
 
-async def carry(program: Wire, server: Wire, passage: Passage, patience: Patience) -> None:
+async def carry(
+    program: Wire,
+    server: Wire,
+    passage: Passage,
+    patience: Patience,
+    *,
+    again: Callable[[], Awaitable[Wire]] | None = None,
+) -> None:
     """Pass bytes both ways until both sides are done.
 
+    `again` connects once more, if the server gives up before anything was said.
     OutsideError, also if nothing passes for too long; MachineError.
     """
     try:
         async with at_most_idle(patience.idle_s) as moved:
-            await both_ways(program, Counted(server, passage, moved))
+            counted = Counted(server, passage, moved)
+            if again is None:
+                await both_ways(program, counted)
+                return
+
+            async def anew() -> Wire:
+                return Counted(await again(), passage, moved)
+
+            renewable = Renewable(counted, anew, patience_s=patience.hello_s)
+            try:
+                await both_ways(program, renewable)
+            finally:
+                await renewable.close()
     except TimeoutError as error:
         raise OutsideError(f"nothing passed for {patience.idle_s:g} s") from error
 
