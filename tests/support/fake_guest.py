@@ -58,7 +58,8 @@ class FakeGuest:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._control.close()
         self._kernel.close()
-        self._streams.close()
+        # What nobody may take any more would keep it open.
+        self._streams.transport.abort()
 
     def say(self, message: Message, *, generation: int | None = None) -> None:
         """A control message of the guest's own accord, or a late or stale one."""

@@ -1,6 +1,7 @@
 """The streams of one machine over their port: the host's end."""
 
 import asyncio
+import copy
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,6 +22,11 @@ from branchpoint_vmruntime.errors import (
 WAITING_LIMIT_BYTES = 64 << 10
 # Opened by the guest and taken by nobody yet: a burst, or a machine that nobody serves.
 UNACCEPTED_LIMIT = 256
+
+
+def _fresh(error: MachineError) -> MachineError:
+    """The same error to raise once more: one object would gather the traces of all who got it."""
+    return copy.copy(error)
 
 
 class LinkedStream:
@@ -51,7 +57,7 @@ class LinkedStream:
         if self._is_closed:
             raise StreamResetError("the stream is closed")
         if not self._buffer and not self._other_is_done and self._cut is not None:
-            raise self._cut
+            raise _fresh(self._cut)
         data = bytes(self._buffer[:limit])
         del self._buffer[: len(data)]
         self._link.note_taken(self, len(data))
@@ -103,7 +109,7 @@ class LinkedStream:
 
     def _check_open(self) -> None:
         if self._cut is not None:
-            raise self._cut
+            raise _fresh(self._cut)
         if self._is_closed or self._is_done:
             raise StreamResetError("nothing more can be sent: the stream was closed on this side")
 
@@ -253,7 +259,7 @@ class StreamLink(asyncio.Protocol):
         self._cut_all(self._end)
         self._arrived.set()
         if self._transport is not None:
-            self._transport.close()
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
