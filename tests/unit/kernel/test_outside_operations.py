@@ -251,6 +251,13 @@ async def test_what_is_unknown_under_a_key_says_what_to_type() -> None:
         assert "--accept order-1" in told
 
 
+@in_a_loop
+async def test_a_key_whose_request_was_refused_over_there_is_not_used_up() -> None:
+    async with on_paper("main") as session:
+        session.wrote("POST", "http://a/", key="order-1", state=OutcomeState.REFUSED)
+        assert "key order-1, not used up" in await Asked(session)("%ledger")
+
+
 @pytest.mark.parametrize("kind", [EntryKind.ONCE, EntryKind.REQUEST])
 def test_what_is_unknown_can_be_accepted_of_either_kind(kind: EntryKind) -> None:
     @in_a_loop
