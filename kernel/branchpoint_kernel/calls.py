@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from branchpoint_kernel.commands import Explain, RunIn
+from branchpoint_kernel.commands import Explain, Get, Put, RunIn
 from branchpoint_kernel.exploring import Exploring
 from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.handover import Handover
@@ -23,8 +23,9 @@ log = logging.getLogger(__name__)
 
 Answer = Mapping[str, Any]
 
-# What may wait for another call of the same machine.
+# What may wait for another call of the same machine, or takes long and changes no branch.
 _BESIDE_OTHERS = ("explore", "once")
+_MAGICS_BESIDE_OTHERS = ("put", "get")
 
 
 class Calls:
@@ -59,7 +60,7 @@ class Calls:
                 call = await channel.next()
             except BranchpointError:
                 return
-            if call.request.get("do") in _BESIDE_OTHERS:
+            if _goes_beside_others(call.request):
                 self._tasks.create_task(self._answer(pump, channel, call))
             else:
                 await self._answer(pump, channel, call)
@@ -84,7 +85,7 @@ class Calls:
         """The answer; None if nobody is left to take it."""
         match call.request.get("do"):
             case "magic":
-                return await self._magic(pump, call.request)
+                return await self._magic(pump, call)
             case "explore":
                 return await self._exploring.explore(pump, call)
             case "result":
@@ -109,7 +110,8 @@ class Calls:
             raise UnknownNameError("secret", name, tuple(there), hint=hint)
         return there[name]
 
-    async def _magic(self, pump: Pump, request: Mapping[str, Any]) -> Answer | None:
+    async def _magic(self, pump: Pump, call: GuestCall) -> Answer | None:
+        request = call.request
         name = str(request.get("name", ""))
         if name not in MAGICS:
             raise UsageError(f"there is no magic {name!r}", hint=f"there is: {', '.join(MAGICS)}")
@@ -122,6 +124,8 @@ class Calls:
                     "%%branch does not run from inside a cell that is running",
                     hint="put it at the top of a cell of its own",
                 )
+            case Put() | Get():
+                return await self._copy(pump, call, command)
             case _:
                 pass
         held = self._handover.hold(pump)
@@ -136,9 +140,26 @@ class Calls:
         self._handover.let_go(pump, held)
         return self._shown(pump, done)
 
+    async def _copy(self, pump: Pump, call: GuestCall, command: Put | Get) -> Answer | None:
+        """Copy for as long as the caller waits; of what it gives up nothing remains."""
+        copying = asyncio.create_task(self._operations.perform(command, branch=pump.branch.name))
+        leaving = asyncio.create_task(call.gone.wait())
+        try:
+            await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
+            return success(copying.result().shown) if copying.done() else None
+        finally:
+            for task in (copying, leaving):
+                task.cancel()
+            await asyncio.wait((copying, leaving))
+
     def _shown(self, pump: Pump, done: Done) -> Answer:
         self._handover.show_forks(pump, done)
         return success(done.shown, done.value)
+
+
+def _goes_beside_others(request: Mapping[str, Any]) -> bool:
+    do = request.get("do")
+    return do in _BESIDE_OTHERS or (do == "magic" and request.get("name") in _MAGICS_BESIDE_OTHERS)
 
 
 def success(

@@ -10,7 +10,7 @@ import pytest
 from tests.support.fake_streams import FakeEnd
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
-from branchpoint_vmruntime.errors import GuestRefusedError
+from branchpoint_vmruntime.errors import GuestRefusedError, StreamResetError
 from branchpoint_vmruntime.ledger import Decision, Draft, EntryKind, Outcome, OutcomeState
 
 
@@ -148,6 +148,36 @@ async def test_a_copy_shows_how_far_it_is_holds_up_nothing_and_is_ended_by_an_in
         last = [m for m in answer.outputs if m["msg_type"] == "update_display_data"][-1]
         assert shows(last, "✕ much.bin   stopped after")
         assert last["content"]["transient"] == display["content"]["transient"]
+
+
+@in_a_loop
+async def test_a_copy_asked_for_inside_holds_up_no_other_call_and_ends_with_its_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "much.bin").write_bytes(bytes(5_000_000))
+    async with open_notebook() as notebook:
+        asked, go_on, cut = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def serve(end: FakeEnd) -> None:
+            await end.read()
+            asked.set()
+            await go_on.wait()
+            try:
+                while await end.read():
+                    pass
+            except StreamResetError:
+                cut.set()
+
+        notebook.session.current.streams.on_open = serve
+        calls = notebook.session.current.calls
+        number = calls.ask({"do": "magic", "name": "put", "line": "much.bin", "by": "function"})
+        await asked.wait()
+        assert (await ask_inside(notebook, "checkpoint", "meanwhile"))["status"] == "ok"
+        calls.note_gone(number)
+        go_on.set()
+        async with asyncio.timeout(20):
+            await cut.wait()
 
 
 def shows(message: Mapping[str, Any], text: str) -> bool:
