@@ -170,6 +170,43 @@ async def test_nothing_of_a_kept_reply_is_secret() -> None:
 
 
 @in_a_loop
+async def test_one_that_waited_goes_out_by_what_holds_when_its_turn_has_come() -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    web = Web(status=401)
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await go_on.wait()
+        await web(reader, writer)
+
+    async with served(slow) as port, edge(open_to(port)) as it:
+        first = asyncio.create_task(order(it, port))
+        await asked.wait()
+        second = asyncio.create_task(order(it, port))
+        await asyncio.sleep(0.05)
+        it.policies.deny("main", HOST)
+        go_on.set()
+        assert [(await first).status, (await second).status] == [401, 403]
+    assert len(web.heads) == 1
+
+
+@in_a_loop
+async def test_one_whose_body_comes_late_goes_out_with_the_secret_there_is_by_then() -> None:
+    web = Web()
+    async with served(web) as port, edge(open_to(port)) as it:
+        spec = SecretSpec(name="KEY", hosts=(f"{HOST}:{port}",), source=SecretSource())
+        it.vault.add(spec, "expired")
+        end = it.program()
+        url = f"http://{HOST}:{port}/orders"
+        await end.write(request("POST", url, KEY, "Content-Length: 3"))
+        await asyncio.sleep(0.05)
+        it.vault.add(spec, "renewed")
+        await end.write(b"one")
+        assert (await read_reply(end)).status == 200
+    assert web.header("authorization") == "Bearer renewed"
+
+
+@in_a_loop
 async def test_too_large_a_reply_is_passed_on_but_not_kept() -> None:
     web = Web(body=bytes(MOST_KEPT_BYTES + 1))
     async with served(web) as port, edge(open_to(port)) as it:

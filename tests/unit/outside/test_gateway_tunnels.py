@@ -99,6 +99,7 @@ async def test_a_refused_tunnel_says_why_in_its_status_line() -> None:
         entry = it.entry()
     assert (reply.status, reply.headers["branchpoint-refused"]) == (403, "1")
     assert HOST in reply.reason
+    assert reply.reason.endswith(f"to allow it: %egress allow {HOST}")
     assert f"%egress allow {HOST}\n" in reply.body.decode()
     assert (entry.draft.decision, entry.draft.url) == (Decision.REFUSED, f"{HOST}:443")
 
@@ -164,6 +165,30 @@ async def test_a_tunnel_ends_when_its_host_is_denied() -> None:
             await end.read()
         entry = await it.ended_entry()
     assert entry.outcome is not None
+    assert "no longer allowed" in entry.outcome.note
+
+
+@in_a_loop
+async def test_an_upload_ends_when_its_host_is_denied() -> None:
+    asked = asyncio.Event()
+
+    async def patient(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await reader.read()
+
+    async with served(patient) as port, edge(open_to(port)) as it:
+        end = it.program()
+        url = f"http://{HOST}:{port}/"
+        await end.write(request("POST", url, "Content-Length: 9") + b"some")
+        await asked.wait()
+        it.policies.deny("main", HOST)
+        it.gateway.reconsider("main")
+        with pytest.raises(MachineError):
+            await read_reply(end, "POST")
+        entry = await it.ended_entry()
+    assert entry.outcome is not None
+    assert entry.outcome.state is OutcomeState.UNKNOWN
     assert "no longer allowed" in entry.outcome.note
 
 

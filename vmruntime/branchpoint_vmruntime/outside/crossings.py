@@ -16,6 +16,7 @@ class _Crossing:
     host: str
     port: int
     passage: Passage
+    method: str | None
     task: "asyncio.Task[object]"
 
 
@@ -26,12 +27,19 @@ class Crossings:
         self._open: dict[int, _Crossing] = {}
 
     @contextmanager
-    def open(self, branch: str, host: str, port: int, passage: Passage) -> Generator[None]:
-        """The task that this is in may be cancelled while the block lasts."""
+    def open(
+        self, branch: str, host: str, port: int, passage: Passage, method: str | None = None
+    ) -> Generator[None]:
+        """The task that this is in may be cancelled while the block lasts.
+
+        `method` is that of a request that is seen.
+        """
         task = asyncio.current_task()
         assert task is not None
         key = id(passage)
-        self._open[key] = _Crossing(branch=branch, host=host, port=port, passage=passage, task=task)
+        self._open[key] = _Crossing(
+            branch=branch, host=host, port=port, passage=passage, method=method, task=task
+        )
         try:
             yield
         finally:
@@ -41,7 +49,7 @@ class Crossings:
         """End those of the branch that may not go out any more."""
         for crossing in [it for it in self._open.values() if it.branch == branch]:
             try:
-                policies.judge(branch, crossing.host, crossing.port, None)
+                policies.judge(branch, crossing.host, crossing.port, crossing.method)
             except RefusedError:
                 crossing.passage.note = "cut off: it is no longer allowed"
                 crossing.task.cancel()

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from functools import partial
 
 import h11
@@ -65,22 +66,35 @@ class Exchange:
     async def _run(self) -> None:
         head = self._head
         try:
-            rule = self._tools.policies.judge(
-                self._account.who.branch, head.origin.host, head.origin.port, head.method
-            )
-            injected = self._injected(rule)
-            if self._is_model_call:
-                self._tools.limits.check(self._account.who)
+            rule, injected = self._let_out()
             route = await self._find(rule)
         except RefusedError as error:
             self._account.refused(EntryKind.REQUEST, head.method, head.url, str(error))
             raise
         if head.key:
-            await self._once(route, injected)
+            await self._once(route)
             return
         draft = self._account.draft(EntryKind.REQUEST, head.method, head.url)
-        with self._account.entry(draft, self._passage):
+        with self._account.entry(draft, self._passage), self._crossing():
             await self._converse(route, injected, None)
+
+    def _let_out(self) -> tuple[Rule, Injected]:
+        """The rule under which it goes out, and its head, as of now. RefusedError in words."""
+        head = self._head
+        rule = self._tools.policies.judge(
+            self._account.who.branch, head.origin.host, head.origin.port, head.method
+        )
+        injected = self._injected(rule)
+        if self._is_model_call:
+            self._tools.limits.check(self._account.who)
+        return rule, injected
+
+    def _crossing(self) -> AbstractContextManager[None]:
+        """While it is under way, it ends if it would not be let out any more."""
+        origin = self._head.origin
+        return self._tools.crossings.open(
+            self._account.who.branch, origin.host, origin.port, self._passage, self._head.method
+        )
 
     @property
     def _is_model_call(self) -> bool:
@@ -115,7 +129,7 @@ class Exchange:
             self._account.failed(draft, self._passage, error)
             raise
 
-    async def _once(self, route: Route, injected: Injected) -> None:
+    async def _once(self, route: Route) -> None:
         """For one that bears a key: at most one effect, and the same reply ever after."""
         head = self._head
         body = await self._client.whole_body(MOST_KEYED_BYTES)
@@ -136,7 +150,7 @@ class Exchange:
             match await self._tools.replay.begin(draft, retry=head.retry):
                 case Go(number=number):
                     # What was let through must be finished: nothing is waited for in between.
-                    work = self._carry_out(number, route, injected, body)
+                    work = self._carry_out(number, route, body)
                     return self._tools.lasting.start(work)
                 case Refuse(status=status, words=words):
                     await say(self._client, Answer(status, words))
@@ -149,13 +163,15 @@ class Exchange:
         if self._gone is not None:
             raise self._gone
 
-    async def _carry_out(self, number: int, route: Route, injected: Injected, body: bytes) -> None:
+    async def _carry_out(self, number: int, route: Route, body: bytes) -> None:
         """Do what was let through under a key, whether or not the program waits for it."""
         keeping = self._keeping = Keeping(MOST_KEPT_BYTES)
         finish = self._tools.replay.finish
         with self._account.ending(
             self._passage, lambda outcome: finish(number, outcome, keeping.reply())
         ):
+            # It may have waited long for its body, or for another under the key.
+            _, injected = self._let_out()
             await self._converse(route, injected, body)
 
     async def _converse(self, route: Route, injected: Injected, body: bytes | None) -> None:
@@ -250,7 +266,6 @@ class Exchange:
         self, server: ServerSide, response: h11.InformationalResponse, injected: Injected
     ) -> None:
         """Another protocol goes on from here, such as that of a WebSocket."""
-        origin = self._head.origin
         self._passage.status = response.status_code
         screen = Screen(injected.masks, "")
         switch = ((b"Connection", b"Upgrade"), (b"Upgrade", self._head.upgrade))
@@ -261,9 +276,7 @@ class Exchange:
                 status_code=_SWITCHING, headers=[*headers, *switch], reason=response.reason
             )
         )
-        branch = self._account.who.branch
-        with self._tools.crossings.open(branch, origin.host, origin.port, self._passage):
-            await both_ways(self._client.rest(), server.rest(), masks=injected.masks)
+        await both_ways(self._client.rest(), server.rest(), masks=injected.masks)
 
     def _counter(self, response: h11.Response, encoding: str) -> Counter | None:
         if not self._is_model_call:
