@@ -241,8 +241,8 @@ def test_the_store_is_readable_by_its_user_alone(
 
 
 def test_a_full_disk_is_said_in_words_and_leaves_nothing_behind(started_journal: Journal) -> None:
-    pages = started_journal._connection.execute("PRAGMA page_count").fetchone()[0]
-    started_journal._connection.execute(f"PRAGMA max_page_count = {pages}")
+    pages = started_journal._database._connection.execute("PRAGMA page_count").fetchone()[0]
+    started_journal._database._connection.execute(f"PRAGMA max_page_count = {pages}")
     large = replace(a_checkpoint("aaaa"), note="x" * 100_000)
     with pytest.raises(StorageError, match="full"):
         started_journal.add_checkpoint(large, advance=MAIN)

@@ -13,9 +13,9 @@ from pathlib import Path
 import h11
 from tests.support.fake_streams import FakeChannel, FakeEnd
 
+from branchpoint_vmruntime.database import Database
 from branchpoint_vmruntime.errors import MachineError
 from branchpoint_vmruntime.ledger import Draft, Entry, Outcome
-from branchpoint_vmruntime.ledger.database import Database
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.ledger.replay import ReplayDesk
 from branchpoint_vmruntime.outside.authority import Authority

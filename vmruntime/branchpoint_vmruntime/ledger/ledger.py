@@ -12,15 +12,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from branchpoint_vmruntime.database import Database
 from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outcome
-from branchpoint_vmruntime.ledger.database import Database
 from branchpoint_vmruntime.ledger.rows import (
     draft_to_row,
     entry_from_row,
     outcome_to_row,
     storable,
 )
+from branchpoint_vmruntime.ledger.schema import SCHEMA
 
 _ENTRIES = """
 SELECT entries.*, ended_at, state, status, sent_bytes, received_bytes, duration_ms, model,
@@ -42,14 +43,14 @@ class Ledger:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open for reading and writing; the file is made if it is not there."""
-        return cls(Database(path, read_only=False))
+        return cls(Database(path, SCHEMA, read_only=False))
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Open for reading only; UnknownNameError if there is no ledger yet."""
         if not path.exists():
             raise UnknownNameError("ledger", str(path), (), hint="start a session first")
-        return cls(Database(path, read_only=True))
+        return cls(Database(path, SCHEMA, read_only=True))
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine."""

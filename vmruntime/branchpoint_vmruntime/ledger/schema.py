@@ -1,10 +1,10 @@
-"""The tables of the ledger, by version."""
+"""The tables of the ledger."""
 
-VERSION = 1
+from branchpoint_vmruntime.database import Schema
 
 # What has been written stays, and SQLite itself holds us to it: only insert exists. What is learnt
 # later is another row, and the newest counts.
-TABLES = """
+_TABLES = """
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
@@ -73,3 +73,5 @@ BEGIN
     SELECT RAISE(ABORT, 'the ledger is only added to');
 END;
 """
+
+SCHEMA = Schema(name="ledger", version=1, tables=_TABLES)

@@ -8,23 +8,14 @@
 """
 
 import sqlite3
-import time
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from branchpoint_vmruntime.errors import (
-    BranchpointError,
-    DamagedError,
-    IncompatibleError,
-    NameTakenError,
-    SessionBusyError,
-    StorageError,
-    UnknownNameError,
-    UsageError,
-)
+from branchpoint_vmruntime.database import Database
+from branchpoint_vmruntime.errors import NameTakenError, UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
@@ -45,9 +36,7 @@ from branchpoint_vmruntime.lineage.rows import (
     operation_to_row,
     session_from_row,
 )
-from branchpoint_vmruntime.lineage.schema import MIGRATIONS, TABLES, VERSION
-
-_BUSY_TIMEOUT_S = 10.0
+from branchpoint_vmruntime.lineage.schema import SCHEMA
 
 _OF_SESSION = """
 WITH RECURSIVE wanted (id) AS (
@@ -64,40 +53,24 @@ SELECT checkpoints.* FROM checkpoints JOIN wanted USING (id) ORDER BY number
 class Journal:
     """A connection to the store. Each method is one transaction: it happens whole or not at all."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open for reading and writing; the file is made if it is not there."""
-        with _in_words(path):
-            path.touch(mode=0o600)
-            journal = cls(_connect(path.absolute().as_uri()), path)
-            try:
-                journal._prepare()
-            except BaseException:
-                journal.close()
-                raise
-        return journal
+        return cls(Database(path, SCHEMA, read_only=False))
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Open for reading only; UnknownNameError if there is no store yet."""
         if not path.exists():
             raise UnknownNameError("lineage store", str(path), (), hint="start a session first")
-        with _in_words(path):
-            journal = cls(_connect(f"{path.absolute().as_uri()}?mode=ro"), path)
-            try:
-                journal._check_version((*MIGRATIONS, VERSION))
-            except BaseException:
-                journal.close()
-                raise
-        return journal
+        return cls(Database(path, SCHEMA, read_only=True))
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine."""
-        self._connection.close()
+        self._database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +155,7 @@ class Journal:
                 raise UsageError(
                     f"a branch stands on checkpoint {id!r}: {names}", hint="drop the branch first"
                 )
-            self._connection.execute("DELETE FROM checkpoints WHERE id = ?", (id,))
+            self._database.execute("DELETE FROM checkpoints WHERE id = :id", id=id)
 
     def put_branch(self, record: BranchRecord) -> None:
         """Put a branch on record, or what has become of it."""
@@ -203,9 +176,11 @@ class Journal:
         """Call branches otherwise from now on, as one step; what was done keeps the old names."""
         with self._transaction():
             for old, new in names.items():
-                self._connection.execute(
-                    "UPDATE branches SET name = ? WHERE session = ? AND name = ?",
-                    (new, session, old),
+                self._database.execute(
+                    "UPDATE branches SET name = :new WHERE session = :session AND name = :old",
+                    new=new,
+                    session=session,
+                    old=old,
                 )
 
     def branches(self, session: SessionId) -> list[BranchRecord]:
@@ -227,49 +202,14 @@ class Journal:
         )
         return [operation_from_row(row) for row in rows]
 
-    def _prepare(self) -> None:
-        self._switch_to_wal()
-        # A power cut may cost the last transactions but never damages the file.
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        with self._transaction():
-            found = self._pragma("user_version")
-            if found in (0, *MIGRATIONS):
-                steps = [MIGRATIONS[version] for version in range(found, VERSION)] if found else []
-                for statement in _statements("\n".join(steps) if found else TABLES):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {VERSION}")
-        self._check_version((VERSION,))
-
-    def _switch_to_wal(self) -> None:
-        deadline = time.monotonic() + _BUSY_TIMEOUT_S
-        while True:
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                # Two that switch a new file at once are "locked" with no busy wait (SQLite 3.40).
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-            else:
-                return
-
-    def _check_version(self, known: Collection[int]) -> None:
-        found = self._pragma("user_version")
-        if found not in known:
-            raise IncompatibleError(
-                f"{self._path} has schema version {found}; this branchpoint reads {VERSION}",
-                hint="use the branchpoint that wrote it, or set BRANCHPOINT_HOME to another folder",
-            )
-
-    def _pragma(self, name: str) -> Any:
-        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-
     def _advance(self, checkpoint: Checkpoint, branch: BranchName) -> None:
-        moved = self._connection.execute(
-            "UPDATE branches SET head = ? WHERE session = ? AND name = ?",
-            (checkpoint.id, checkpoint.session, branch),
+        moved = self._database.execute(
+            "UPDATE branches SET head = :head WHERE session = :session AND name = :name",
+            head=checkpoint.id,
+            session=checkpoint.session,
+            name=branch,
         )
-        if moved.rowcount != 1:
+        if moved != 1:
             known = self._rows(
                 "SELECT name FROM branches WHERE session = :id", id=checkpoint.session
             )
@@ -281,15 +221,11 @@ class Journal:
             raise UnknownNameError("checkpoint", id, tuple(row["id"] for row in known))
 
     def _rows(self, query: str, **values: Any) -> list[sqlite3.Row]:
-        with _in_words(self._path):
-            return self._connection.execute(query, values).fetchall()
+        return self._database.rows(query, **values)
 
     def _insert(self, table: str, row: dict[str, Any], rest: str = "", *, taken: str = "") -> None:
-        columns, places = ", ".join(row), ", ".join(f":{name}" for name in row)
         try:
-            self._connection.execute(
-                f"INSERT INTO {table} ({columns}) VALUES ({places}) {rest}", row
-            )
+            self._database.insert(table, row, rest)
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
                 raise NameTakenError(taken) from error
@@ -300,59 +236,6 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Generator[None]:
-        with _in_words(self._path):
-            # IMMEDIATE: what reads and then writes must not find the write lock taken midway.
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                # SQLite has already rolled back by itself after some errors, such as a full disk.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
-
-def _connect(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA foreign_keys = ON")
-    return connection
-
-
-def _statements(script: str) -> Generator[str]:
-    """A script's statements one by one: `executescript` would commit the transaction around it."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-@contextmanager
-def _in_words(path: Path) -> Generator[None]:
-    """Turn what SQLite and the file system report into an error that says what to do."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise _translated(error, path) from error
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be used: {error}", hint="check the disk and its permissions"
-        ) from error
-
-
-def _translated(error: sqlite3.DatabaseError, path: Path) -> BranchpointError:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return SessionBusyError(
-            f"{path} was locked by another process for {_BUSY_TIMEOUT_S:g} s", hint="try again"
-        )
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-        return DamagedError(
-            f"{path} is not a whole lineage store: {error}", hint="move it away and start anew"
-        )
-    return StorageError(
-        f"{path} cannot be used: {error}", hint="free space on the disk or check its permissions"
-    )
+        # A power cut may cost the last ones, but never damages the file.
+        with self._database.transaction(lasting=False):
+            yield

@@ -1,10 +1,10 @@
-"""The tables of the lineage store, by version."""
+"""The tables of the lineage store."""
 
-VERSION = 2
+from branchpoint_vmruntime.database import Schema
 
 # A checkpoint is immutable, and SQLite itself holds us to it: only insert and delete exist.
 # No foreign key from branches to checkpoints: a dropped branch may outlive what it stood on.
-TABLES = """
+_TABLES = """
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -62,7 +62,9 @@ CREATE TABLE operations (
 CREATE INDEX operations_by_session ON operations (session);
 """
 
-# By the version they lead away from.
-MIGRATIONS = {
-    1: "ALTER TABLE checkpoints ADD COLUMN moment TEXT NOT NULL DEFAULT '{}';",
-}
+SCHEMA = Schema(
+    name="lineage store",
+    version=2,
+    tables=_TABLES,
+    migrations={1: "ALTER TABLE checkpoints ADD COLUMN moment TEXT NOT NULL DEFAULT '{}';"},
+)

@@ -1,0 +1,176 @@
+"""An SQLite file that several processes may use: opened, brought up to date, failing in words."""
+
+import sqlite3
+import time
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    DamagedError,
+    IncompatibleError,
+    StorageError,
+)
+
+_BUSY_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What a file holds, `name` in words. `migrations` are by the version they lead away from."""
+
+    name: str
+    version: int
+    tables: str
+    migrations: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+class Database:
+    """A connection. What one transaction does happens whole or not at all.
+
+    Read only, a file of an older version is taken as well. StorageError, DamagedError, and
+    IncompatibleError for a file of another version.
+    """
+
+    def __init__(self, path: Path, schema: Schema, *, read_only: bool) -> None:
+        self._path = path
+        self._schema = schema
+        with self._in_words():
+            if not read_only:
+                path.touch(mode=0o600)
+            uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
+            self._connection = sqlite3.connect(
+                uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None
+            )
+            try:
+                self._connection.row_factory = sqlite3.Row
+                self._connection.execute("PRAGMA foreign_keys = ON")
+                if read_only:
+                    self._check_version((*schema.migrations, schema.version))
+                else:
+                    self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice is fine."""
+        self._connection.close()
+
+    def rows(self, query: str, **values: Any) -> list[sqlite3.Row]:
+        """What a query finds."""
+        with self._in_words():
+            return self._connection.execute(query, values).fetchall()
+
+    def execute(self, statement: str, **values: Any) -> int:
+        """Do something, within a transaction; how many rows it was done to."""
+        return self._connection.execute(statement, values).rowcount
+
+    def insert(self, table: str, row: dict[str, Any], rest: str = "") -> int:
+        """Add a row, within a transaction; its number. `rest` is what follows in the statement."""
+        columns, places = ", ".join(row), ", ".join(f":{name}" for name in row)
+        added = self._connection.execute(
+            f"INSERT INTO {table} ({columns}) VALUES ({places}) {rest}", row
+        )
+        assert added.lastrowid is not None
+        return added.lastrowid
+
+    @contextmanager
+    def transaction(self, *, lasting: bool) -> Generator[None]:
+        """Until the end of the `with`. All of it survives the death of this process.
+
+        What is `lasting` survives a power cut as well, with all that was written before it.
+        """
+        with self._in_words():
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if lasting else 'NORMAL'}")
+            # IMMEDIATE: what reads and then writes must not find the write lock taken midway.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # SQLite has already rolled back by itself after some errors, such as a full disk.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _prepare(self) -> None:
+        self._switch_to_wal()
+        schema = self._schema
+        with self.transaction(lasting=True):
+            found = self._pragma("user_version")
+            if found in (0, *schema.migrations):
+                steps = (
+                    [schema.migrations[it] for it in range(found, schema.version)] if found else []
+                )
+                for statement in _statements("\n".join(steps) if found else schema.tables):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {schema.version}")
+        self._check_version((schema.version,))
+
+    def _switch_to_wal(self) -> None:
+        deadline = time.monotonic() + _BUSY_TIMEOUT_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                # Two that switch a new file at once are "locked" with no busy wait (SQLite 3.40).
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    def _check_version(self, known: Collection[int]) -> None:
+        found = self._pragma("user_version")
+        if found not in known:
+            raise IncompatibleError(
+                f"{self._path} has schema version {found}; "
+                f"this branchpoint reads {self._schema.version}",
+                hint="use the branchpoint that wrote it, or set BRANCHPOINT_HOME to another folder",
+            )
+
+    def _pragma(self, name: str) -> Any:
+        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+    @contextmanager
+    def _in_words(self) -> Generator[None]:
+        """Turn what SQLite and the file system report into an error that says what to do."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._translated(error) from error
+        except OSError as error:
+            raise StorageError(
+                f"{self._path} cannot be used: {error}", hint="check the disk and its permissions"
+            ) from error
+
+    def _translated(self, error: sqlite3.DatabaseError) -> BranchpointError:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return StorageError(
+                f"{self._path} was locked by another process for {_BUSY_TIMEOUT_S:g} s",
+                hint="try again",
+            )
+        if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            return DamagedError(
+                f"{self._path} is not a whole {self._schema.name}: {error}",
+                hint="move it away and start anew",
+            )
+        return StorageError(
+            f"{self._path} cannot be used: {error}",
+            hint="free space on the disk or check its permissions",
+        )
+
+
+def _statements(script: str) -> Generator[str]:
+    """A script's statements one by one: `executescript` would commit the transaction around it."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
