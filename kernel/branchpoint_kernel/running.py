@@ -127,9 +127,9 @@ class CellRunner:
             if reply["status"] == "error" and cell.stops_on_error:
                 self._on_cell_error()
             defaults: dict[str, Any] = {"user_expressions": {}, "payload": []}
-            self._publisher.reply(
-                request, {**defaults, **reply, "execution_count": self._last_count()}
-            )
+            # JupyterLab takes 0 for no number yet, and shows such a cell as running for ever.
+            count = max(1, self._last_count())
+            self._publisher.reply(request, {**defaults, **reply, "execution_count": count})
 
     async def _run(self, cell: _Cell) -> dict[str, Any]:
         try:

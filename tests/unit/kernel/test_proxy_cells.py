@@ -45,6 +45,14 @@ async def test_a_cell_of_one_magic_has_one_busy_one_input_and_one_idle_and_does_
 
 
 @in_a_loop
+async def test_a_magic_before_any_code_has_a_number_for_pages_that_take_0_for_none_yet() -> None:
+    async with open_notebook() as notebook:
+        answer = await notebook.run("%checkpoint first")
+        assert answer.reply["content"]["execution_count"] == 1
+        assert (await notebook.run("x = 1")).reply["content"]["execution_count"] == 1
+
+
+@in_a_loop
 async def test_magics_mixed_with_code_run_in_order_and_the_cell_counts_once() -> None:
     async with open_notebook() as notebook:
         answer = await notebook.run("x = 1\n%checkpoint one\nx = 2\n%rollback one\nprint(x)\nx + 1")
