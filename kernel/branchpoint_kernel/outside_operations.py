@@ -21,8 +21,10 @@ from branchpoint_kernel.told import Told
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.ledger import Decision, Entry, EntryKind, OutcomeState
 from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.outside.binding import Binding
 from branchpoint_vmruntime.outside.costs import BranchCost
 from branchpoint_vmruntime.outside.facts import SecretSource, SecretSpec
+from branchpoint_vmruntime.outside.names import with_port
 from branchpoint_vmruntime.outside.outside import Outside
 from branchpoint_vmruntime.session import Session
 
@@ -109,7 +111,7 @@ class OutsideOperations:
             opened = await self._outside.allow(branch, command.names)
             lines += self._rules(branch)
             lines += [note("▸", said) for group in opened.groups for said in group.notes]
-        lines.append(note(" ", "it holds at once", "%egress deny NAME takes it back"))
+        lines.append(note("▸", "this holds at once", "%egress deny NAME takes it back"))
         return self._egress(lines, *branches)
 
     async def _deny(self, command: commands.Deny) -> Told:
@@ -130,7 +132,16 @@ class OutsideOperations:
         header = {} if command.header is None else {"header": command.header}
         secret = SecretSpec(name=command.name, hosts=command.hosts, source=source, **header)
         await self._outside.add_secret(secret, command.value)
-        return self._secrets(looks.added_lines(secret))
+        return self._secrets(looks.added_lines(secret, self._closed(secret)))
+
+    def _closed(self, secret: SecretSpec) -> list[str]:
+        """Those of its hosts that the current branch may not reach."""
+        rules = self._outside.policies.rules(self._session.current.name)
+        open_to = [Binding.parse(with_port(it.host, port)) for it in rules for port in it.ports]
+        wanted = {host: Binding.parse(host) for host in secret.hosts}
+        return [
+            host for host, it in wanted.items() if not any(it.overlaps(other) for other in open_to)
+        ]
 
     def _settle(self, command: commands.Settle) -> Told:
         session, key = self._session.record.id, command.key
@@ -184,8 +195,14 @@ class OutsideOperations:
 
     def _refused(self, branch: str) -> list[Entry]:
         entries = self._outside.ledger.entries(self._session.record.id, branch=branch)
-        refused = [it for it in entries if it.draft.decision is Decision.REFUSED]
-        return refused[-REFUSALS_SHOWN:]
+        last: dict[tuple[str, str, str], Entry] = {}
+        # Programs try again and again: what is the same is told once, at its last time.
+        for it in entries:
+            if it.draft.decision is Decision.REFUSED:
+                what = (it.draft.method, it.draft.url, it.draft.reason)
+                last.pop(what, None)
+                last[what] = it
+        return list(last.values())[-REFUSALS_SHOWN:]
 
     def _egress(self, lines: Sequence[Line], *branches: str) -> Told:
         rules = {

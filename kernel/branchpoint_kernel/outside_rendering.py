@@ -16,6 +16,7 @@ NEWEST = 50
 # Kinds of entries whose key is one that is done at most once.
 KEYED = (EntryKind.ONCE, EntryKind.REQUEST)
 _LONGEST_REASON = 80
+_NUMBERS = ("sent", "received", "tokens", "money")
 
 
 class Linked(Line):
@@ -49,7 +50,9 @@ def rule_words(rule: Rule) -> str:
 def rules_lines(branch: str, rules: Sequence[Rule]) -> list[Line]:
     """What a branch may reach, a group's hosts on one line."""
     if not rules:
-        return [note("○", f"nothing may leave {branch}", "%egress allow NAME opens a host")]
+        return [
+            note("○", f"nothing may leave {branch}", "%egress allow HOST opens one, or pip, or apt")
+        ]
     grouped: dict[str, list[str]] = {}
     for rule in rules:
         grouped.setdefault(rule.group or rule_words(rule), []).append(rule_words(rule))
@@ -64,7 +67,7 @@ def refusals_lines(refused: Sequence[Entry]) -> list[Line]:
     """What was refused last."""
     if not refused:
         return []
-    lines = [note("✕", "refused last")]
+    lines = [note("✕", "refused last", "%egress allow HOST lets it out")]
     lines += [
         Line(" ", entry_words(entry), (clock(entry.at), _shortened(entry.draft.reason)))
         for entry in refused
@@ -96,8 +99,8 @@ def source_words(source: SecretSource) -> str:
     return "typed in" if source.file is None else f"from {source.file}"
 
 
-def added_lines(secret: SecretSpec) -> list[Line]:
-    """What `%secrets add` shows."""
+def added_lines(secret: SecretSpec, closed: Sequence[str]) -> list[Line]:
+    """What `%secrets add` shows; `closed` are those of its hosts that may not be reached."""
     hosts = ", ".join(secret.hosts)
     name = secret.name
     return [
@@ -105,6 +108,7 @@ def added_lines(secret: SecretSpec) -> list[Line]:
         note(
             " ", f'os.environ["{name}"] in the machines is a placeholder, worth nothing elsewhere'
         ),
+        *(note("○", f"{host} may not be reached yet", f"%egress allow {host}") for host in closed),
     ]
 
 
@@ -117,7 +121,11 @@ def ledger_lines(entries: Sequence[Entry], *, whole: bool, currency: str) -> lis
     days = {entry.at.astimezone().date() for entry in shown}
     written = "%H:%M:%S" if len(days) == 1 else "%m-%d %H:%M:%S"
     rows = [(f"{it.at.astimezone():{written}}", *_row(it, currency)) for it in shown]
-    lines = table(head, rows, right=(4, 5, 6, 7))
+    # What is on the right is what matters most of a refusal, and is cut off first on a page.
+    kept = [at for at in range(len(head)) if any(row[at] for row in rows)]
+    cells = [[row[at] for at in kept] for row in (head, *rows)]
+    right = [place for place, at in enumerate(kept) if head[at] in _NUMBERS]
+    lines = table(cells[0], cells[1:], right)
     if len(shown) < len(entries):
         lines.append(note("…", f"{len(entries) - len(shown)} older ones", "%ledger --all"))
     return lines

@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Any, cast
 
 from tests.support.fake_outside import edge_in
 from tests.support.fake_streams import FakeChannel
 
+from branchpoint_kernel.commands import OutsideCommand
+from branchpoint_kernel.grammar import parse
+from branchpoint_kernel.outside_operations import OutsideOperations
+from branchpoint_kernel.rendering import as_html, as_text
 from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.ledger import Decision, Draft, EntryKind, Outcome, OutcomeState, Usage
 from branchpoint_vmruntime.ledger.ledger import Ledger
@@ -176,3 +180,23 @@ async def on_paper(*names: str, spec: OutsideSpec | None = None) -> AsyncGenerat
             async with edge_in(folder, ledger, view, spec) as outside:
                 session.outside = outside
                 yield session
+
+
+class Asked:
+    """Magics on a session of names."""
+
+    def __init__(self, session: PaperSession) -> None:
+        self.session = session
+        self._operations = OutsideOperations(as_session(session))
+        self.html = ""
+        self.record: dict[str, Any] = {}
+
+    async def __call__(self, line: str, *, inside: str | None = None) -> str:
+        """What a magic shows, for a cell or for code inside a branch's machine."""
+        name, _, rest = line.removeprefix("%").partition(" ")
+        command = parse(name, rest)
+        assert isinstance(command, OutsideCommand)
+        told = await self._operations.perform(command, inside)
+        assert told.op == name
+        self.html, self.record = as_html(told.lines), dict(told.more)
+        return as_text(told.lines)

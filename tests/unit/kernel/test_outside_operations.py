@@ -2,42 +2,18 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from tests.support.fake_streams import FakeEnd
 from tests.support.front_end import in_a_loop
-from tests.unit.kernel.paper_session import PaperSession, as_session, on_paper
+from tests.unit.kernel.paper_session import Asked, on_paper
 
-from branchpoint_kernel.commands import OutsideCommand
-from branchpoint_kernel.grammar import parse
-from branchpoint_kernel.outside_operations import OutsideOperations
 from branchpoint_kernel.outside_rendering import ledger_lines
-from branchpoint_kernel.rendering import as_html, as_text
+from branchpoint_kernel.rendering import as_text
 from branchpoint_vmruntime.errors import GuestRefusedError, UnknownNameError, UsageError
 from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, OutcomeState, Usage
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.outside.facts import Limits, OutsideSpec
-
-
-class Asked:
-    """Magics on a session of names."""
-
-    def __init__(self, session: PaperSession) -> None:
-        self.session = session
-        self._operations = OutsideOperations(as_session(session))
-        self.html = ""
-        self.record: dict[str, Any] = {}
-
-    async def __call__(self, line: str, *, inside: str | None = None) -> str:
-        """What a magic shows, for a cell or for code inside a branch's machine."""
-        name, _, rest = line.removeprefix("%").partition(" ")
-        command = parse(name, rest)
-        assert isinstance(command, OutsideCommand)
-        told = await self._operations.perform(command, inside)
-        assert told.op == name
-        self.html, self.record = as_html(told.lines), dict(told.more)
-        return as_text(told.lines)
 
 
 @in_a_loop

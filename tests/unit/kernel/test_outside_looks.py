@@ -1,0 +1,54 @@
+"""What the magics of the outside world leave out, and what they add for who is new to them."""
+
+import pytest
+from tests.support.front_end import in_a_loop
+from tests.unit.kernel.paper_session import Asked, on_paper
+
+
+@in_a_loop
+async def test_what_is_refused_again_and_again_is_shown_once() -> None:
+    async with on_paper("main") as session:
+        for host in ("a", "b", "a"):
+            session.refused(f"http://{host}.example.org/", "no")
+        told = await Asked(session)("%egress")
+        assert told.count("a.example.org") == 1
+        assert told.index("b.example.org") < told.index("a.example.org")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "bound"),
+    [
+        ("api.example.org", "api.example.org"),
+        ("*.example.org", "api.example.org:443"),
+        ("[2001:db8::1]:8080", "[2001:db8::1]:8080"),
+    ],
+)
+def test_a_secret_for_a_host_that_may_be_reached_needs_no_more(allowed: str, bound: str) -> None:
+    @in_a_loop
+    async def told() -> None:
+        async with on_paper("main") as session:
+            ask = Asked(session)
+            await ask(f"%egress allow {allowed}")
+            added = await ask(f"%secrets add KEY --host {bound} --from env:HOME")
+            assert "may not be reached yet" not in added
+
+    told()
+
+
+@in_a_loop
+async def test_a_secret_for_a_host_that_may_not_be_reached_says_how_to_allow_it() -> None:
+    async with on_paper("main") as session:
+        ask = Asked(session)
+        await ask("%egress allow api.example.org")
+        added = await ask("%secrets add KEY --host api.example.org:8443 --from env:HOME")
+        assert "api.example.org:8443 may not be reached yet" in added
+        assert "%egress allow api.example.org:8443" in added
+
+
+@in_a_loop
+async def test_the_ledger_has_no_columns_with_nothing_in_them() -> None:
+    async with on_paper("main") as session:
+        session.refused("http://a.example.org/", "no")
+        head, refused = (await Asked(session)("%ledger")).splitlines()
+        assert head.split() == ["time", "branch", "what", "outcome"]
+        assert refused.endswith("refused  no")
