@@ -158,14 +158,21 @@ class OutsideOperations:
         )
 
     def _kind_in_doubt(self, key: str) -> EntryKind:
-        """Whether a key is of a function or of a request: first of the one in doubt."""
+        """Whether a key is of a function or of a request: first of the one in doubt.
+
+        UnknownNameError, with the keys there are, if it is of neither.
+        """
         ledger, session = self._outside.ledger, self._session.record.id
         found = [ledger.open_under_key(session, kind, key) for kind in looks.KEYED]
         there = [entry for entry in found if entry is not None]
+        if not there:
+            drafts = [it.draft for it in ledger.entries(session) if it.draft.kind in looks.KEYED]
+            known = dict.fromkeys(draft.key for draft in drafts if draft.key)
+            raise UnknownNameError("key", key, tuple(known)[-looks.NEWEST :])
         doubtful = [
             entry for entry in there if entry.outcome is None or entry.outcome.state in IN_DOUBT
         ]
-        return next((entry.draft.kind for entry in (*doubtful, *there)), EntryKind.ONCE)
+        return (*doubtful, *there)[0].draft.kind
 
     async def _forward(
         self, command: commands.Forward | commands.StopForward, branch: str | None

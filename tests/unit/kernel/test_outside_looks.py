@@ -4,6 +4,8 @@ import pytest
 from tests.support.front_end import in_a_loop
 from tests.unit.kernel.paper_session import Asked, on_paper
 
+from branchpoint_vmruntime.errors import UnknownNameError
+
 
 @in_a_loop
 async def test_what_is_refused_again_and_again_is_shown_once() -> None:
@@ -52,3 +54,11 @@ async def test_the_ledger_has_no_columns_with_nothing_in_them() -> None:
         head, refused = (await Asked(session)("%ledger")).splitlines()
         assert head.split() == ["time", "branch", "what", "outcome"]
         assert refused.endswith("refused  no")
+
+
+@in_a_loop
+async def test_a_key_that_was_never_used_is_told_together_with_those_that_were() -> None:
+    async with on_paper("main") as session:
+        session.wrote("POST", "http://a.example.org/orders", key="order-1")
+        with pytest.raises(UnknownNameError, match="no key 'order-2'; there is: order-1"):
+            await Asked(session)("%ledger --accept order-2")
