@@ -74,7 +74,7 @@ def outcome_words(outcome: Outcome | None) -> str:
     if outcome is None:
         return "under way"
     if outcome.state is OutcomeState.UNKNOWN:
-        return "outcome unknown"
+        return f"{outcome.status}, outcome unknown" if outcome.status else "outcome unknown"
     if outcome.status is not None and outcome.state in (OutcomeState.DONE, OutcomeState.REFUSED):
         return str(outcome.status)
     return outcome.state.value

@@ -11,6 +11,7 @@ from tests.unit.ledger.facts import NOON, a_draft
 
 from branchpoint_vmruntime.ledger import Decision, Draft, EntryKind, Outcome, OutcomeState
 from branchpoint_vmruntime.ledger.ledger import Ledger
+from branchpoint_vmruntime.ledger.once import OnceDesk
 from branchpoint_vmruntime.ledger.replay import (
     REPLAYED_HEADER,
     Go,
@@ -138,6 +139,28 @@ def test_a_fault_or_a_cut_is_unknown_and_said_in_words(
         assert entry.draft.decision is Decision.REFUSED
 
     ask()
+
+
+@in_a_loop
+async def test_a_fault_is_not_said_to_have_been_a_cut(desk: ReplayDesk) -> None:
+    await sent(desk, 503)
+    refused = await desk.begin(a_request(), retry=False)
+    assert isinstance(refused, Refuse)
+    assert "and answered with 503: nobody knows" in refused.words
+
+
+@in_a_loop
+async def test_one_in_doubt_can_be_accepted_though_its_key_was_used_elsewhere_since(
+    desk: ReplayDesk, ledger: Ledger
+) -> None:
+    number = await sent(desk, 500)
+    elsewhere = await desk.begin(a_request("https://api.example.org/payments"), retry=False)
+    assert isinstance(elsewhere, Go)
+    desk.finish(elsewhere.number, outcome(201), CREATED)
+    once = OnceDesk(ledger, lambda _: False)
+    accepted = once.accept("s-1", "k", None, kind=EntryKind.REQUEST)
+    assert accepted.number == number
+    assert isinstance(await desk.begin(a_request(), retry=False), Replay)
 
 
 @in_a_loop

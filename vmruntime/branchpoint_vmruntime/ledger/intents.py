@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
-from branchpoint_vmruntime.ledger import Entry, EntryKind, Outcome, OutcomeState
+from branchpoint_vmruntime.ledger import Draft, Entry, EntryKind, Outcome, OutcomeState
 from branchpoint_vmruntime.ledger.ledger import Ledger
 
 LONGEST_KEY = 1000
@@ -72,12 +72,22 @@ class Intents:
                 self.settle(entry.number, in_doubt("its machine is gone"))
 
     def newest(self, session: str, key: str) -> Entry | None:
-        """The newest entry under a key, with an outcome if nobody holds it any more."""
-        entry = self._ledger.open_under_key(session, self._kind, key)
-        if entry is None or entry.outcome is not None or self._has_holder(entry):
+        """The newest entry under a key, with an outcome if nobody holds it any more.
+
+        A key may be used at several places; one that is in doubt comes before the others.
+        """
+        last: dict[tuple[str, str], Entry] = {}
+        for entry in self._ledger.under_key(session, self._kind, key):
+            last.setdefault(place(entry.draft), entry)
+        entries = [self._looked_after(entry) for entry in last.values()]
+        doubtful = [it for it in entries if it.outcome and _is_in_doubt(it, it.outcome)]
+        return next(iter((*doubtful, *entries)), None)
+
+    def _looked_after(self, entry: Entry) -> Entry:
+        if entry.outcome is not None or self._has_holder(entry):
             return entry
         self.settle(entry.number, in_doubt("its machine is gone"))
-        return self._ledger.entry(entry.number)
+        return self._ledger.entry(entry.number) or entry
 
     def accept(self, session: str, key: str, result: bytes | None) -> Entry:
         """Somebody says that it took place, with that result. UsageError unless it is in doubt."""
@@ -143,6 +153,11 @@ def check_key(key: str) -> None:
         key.encode()
     except UnicodeEncodeError:
         raise UsageError(f"the key {key!r} holds half a character") from None
+
+
+def place(draft: Draft) -> tuple[str, str]:
+    """What a key stands for together with: the method and the URL up to its query."""
+    return draft.method, draft.url.partition("?")[0]
 
 
 def when_and_where(entry: Entry) -> str:

@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 
 from branchpoint_vmruntime.errors import DamagedError, UsageError
 from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outcome, OutcomeState
-from branchpoint_vmruntime.ledger.intents import Intents, check_key, may_be_done, when_and_where
+from branchpoint_vmruntime.ledger.intents import (
+    Intents,
+    check_key,
+    may_be_done,
+    place,
+    when_and_where,
+)
 from branchpoint_vmruntime.ledger.ledger import Ledger
 
 REPLAYED_HEADER = (b"Branchpoint-Replayed", b"true")
@@ -112,16 +118,18 @@ class ReplayDesk:
 
     def _newest_like(self, draft: Draft) -> Entry | None:
         for entry in self._ledger.under_key(draft.session, EntryKind.REQUEST, draft.key):
-            if _place(entry.draft) == _place(draft):
+            if place(entry.draft) == place(draft):
                 return entry
         return None
 
     def _recorded(self, entry: Entry, draft: Draft) -> Admission:
         outcome = entry.outcome
         if outcome is None or outcome.state in (OutcomeState.UNKNOWN, OutcomeState.FAILED):
+            is_fault = outcome and outcome.status and outcome.status >= _LEAST_FAULT
+            ended = f"answered with {outcome.status}" if outcome and is_fault else "cut off"
             words = (
                 f"{draft.method} under the key {draft.key!r} was begun {when_and_where(entry)} and"
-                f" cut off: nobody knows whether it took effect. {_HOW_TO_GO_ON}"
+                f" {ended}: nobody knows whether it took effect. {_HOW_TO_GO_ON}"
             )
             return self._refuse(draft, 409, words)
         kept = self._ledger.result(entry.number)
@@ -147,10 +155,6 @@ class ReplayDesk:
         refused = replace(draft, decision=Decision.REFUSED, reason=words)
         outcome = Outcome(at=datetime.now(UTC), state=OutcomeState.REFUSED, status=status)
         return Refuse(status, words, self._ledger.note(refused, outcome))
-
-
-def _place(draft: Draft) -> tuple[str, str]:
-    return draft.method, draft.url.partition("?")[0]
 
 
 def _is_another(before: Draft, now: Draft) -> bool:
