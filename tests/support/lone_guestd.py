@@ -85,8 +85,11 @@ class NoStreams(StreamProcess):
         """It is known."""
         return False
 
-    def drain(self, sent: int, timeout_s: float) -> int | None:
+    def drain(self, sent: int) -> None:
         """There is nobody to bring to rest."""
+
+    def drained(self, timeout_s: float) -> int | None:
+        """There is nobody to wait for."""
         return None
 
     def resume(self, generation: int) -> None:

@@ -160,6 +160,8 @@ class Guestd:
         started = time.monotonic()
         self._cgroup.freeze(_FREEZE_TIMEOUT_S)
         frozen = time.monotonic()
+        # Before the relay, which waits a moment by itself.
+        self._streams.drain(message.get("streamed", -1))
         sent = 0
         if self._kernel and not self._kernel.relay_link.closed:
             answer = self._kernel.relay_link.ask_line(
@@ -169,7 +171,7 @@ class Guestd:
                 self._cgroup.thaw()
                 raise CommandError("messages on their way to the host could not be drained")
             sent = int(answer)
-        streamed = self._streams.drain(message.get("streamed", -1), _DRAIN_TIMEOUT_S)
+        streamed = self._streams.drained(_DRAIN_TIMEOUT_S)
         self._be_deaf_to_user()
         return {
             "sent": sent,

@@ -90,6 +90,10 @@ class LineSocket:
             self.send_line(line)
         except OSError:
             return None
+        return self.wait_line(answer, timeout_s)
+
+    def wait_line(self, answer: str, timeout_s: float) -> str | None:
+        """Wait for the line that starts with that word; None if it does not come."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0 and not self.closed:
             select.select([self.sock], [], [], left)

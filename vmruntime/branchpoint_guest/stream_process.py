@@ -20,6 +20,7 @@ class StreamProcess:
     def __init__(self, port: str, listener: socket.socket) -> None:
         self._port = port
         self._listener = listener
+        self._drains = 0
         self._process, self.link = self._start()
 
     @classmethod
@@ -47,14 +48,18 @@ class StreamProcess:
         theirs.close()
         return process, LineSocket(ours)
 
-    def drain(self, sent: int, timeout_s: float) -> int | None:
-        """Bring it to rest once it has read so many frames; how many it has sent.
+    def drain(self, sent: int) -> None:
+        """Have it come to rest once it has read so many frames."""
+        self._drains += 1
+        if not self.link.closed:
+            self.link.send_line(f"drain {sent} {self._drains}")
+
+    def drained(self, timeout_s: float) -> int | None:
+        """Wait until it is at rest; how many frames it has sent.
 
         None if it has ended. TimeoutError if what is under way does not arrive.
         """
-        if self.link.closed:
-            return None
-        answer = self.link.ask_line(f"drain {sent}", "drained", timeout_s)
+        answer = self.link.wait_line(f"drained-{self._drains}", timeout_s)
         if answer is not None:
             return int(answer)
         if self.link.closed:

@@ -6,10 +6,11 @@ Each is an inherited descriptor, the port may be a path. Whoever connects to the
 stream opened to the host. What the host opens is connected to a port of the loopback, or given to
 a handler in a thread. guestd speaks to it over the control descriptor, a line each:
 
-    -> drain N
-    <- drained M
+    -> drain N K
+    <- drained-K M
        once the N frames of the host have been read and no frame is half written; M were sent. Then
-       it is at rest: it neither reads nor writes. If N is below 0, there is no host to wait for.
+       it is at rest: it neither reads nor writes. If N is below 0, there is no host to wait for. K
+       is any number, by which a late answer is known.
     -> resume G
        it goes on. If G is new, every stream is cut off, and counting restarts at 0.
 
@@ -50,7 +51,7 @@ class Streamd:
         self._ends: dict[int, End] = {}
         self._by_descriptor: dict[int, End] = {}
         self._readable: deque[End] = deque()
-        self._draining: int | None = None
+        self._draining: tuple[int, int] | None = None
         self._accepting = False
         self._wants_to_write = False
         self._absent_wait_s = _ABSENT_WAIT_S
@@ -78,7 +79,7 @@ class Streamd:
             self._take_answers()
             self._write_port()
             if self._draining is not None:
-                if not self._come_to_rest(self._draining):
+                if not self._come_to_rest(*self._draining):
                     return
                 self._write_port()
 
@@ -109,20 +110,20 @@ class Streamd:
         data = os.read(self._control, 4096)
         *lines, self._orders = (self._orders + data).split(b"\n")
         for line in lines:
-            word, _, number = line.partition(b" ")
+            word, *numbers = line.split()
             if word == b"drain":
-                self._draining = int(number)
+                self._draining = int(numbers[0]), int(numbers[1])
             elif word == b"resume":
-                self._resume(int(number))
+                self._resume(int(numbers[0]))
         return bool(data)
 
-    def _come_to_rest(self, expected: int) -> bool:
+    def _come_to_rest(self, expected: int, asked: int) -> bool:
         """If all is through, do nothing until guestd says so; whether guestd is still there."""
         port = self._port
         is_through = port.received >= expected and not port.is_half_written
         if not is_through and expected >= 0 and not port.absent:
             return True
-        os.write(self._control, b"drained %d\n" % port.sent)
+        os.write(self._control, b"drained-%d %d\n" % (asked, port.sent))
         while self._draining is not None:
             if not self._obey():
                 return False

@@ -35,7 +35,7 @@ class Lone:
     def drain(self, expected: int | None = None) -> int:
         """Bring it to rest; how many frames it says it has sent."""
         count = self.host.sent if expected is None else expected
-        answer = self.orders.ask_line(f"drain {count}", "drained", PATIENCE_S)
+        answer = self.orders.ask_line(f"drain {count} 1", "drained-1", PATIENCE_S)
         assert answer is not None
         return int(answer)
 
@@ -199,6 +199,19 @@ def test_hundreds_of_streams_at_once_each_get_their_own_bytes(lone: Lone) -> Non
     assert all(lone.host.data[n] == b"%d " % n * 2_000 for n in numbers)
 
 
+def test_programs_beyond_the_most_streams_wait_for_their_turn(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    few = mux.Mux(1, window=mux.GUEST_WINDOW, credit=mux.HOST_WINDOW, limit=2)
+    monkeypatch.setattr(mux.Mux, "of_guest", lambda: few)
+    lone: Lone = request.getfixturevalue("lone")
+    with lone.program(), lone.program(), lone.program() as third:
+        lone.host.until(lambda: lone.host.mux.streams == 2)
+        third.sendall(b"my turn")
+        lone.host.mux.reset(lone.host.events[0].stream, "over")
+        lone.host.until(lambda: b"my turn" in lone.host.data.values())
+
+
 def test_at_rest_nothing_is_under_way_and_afterwards_no_byte_is_missing(lone: Lone) -> None:
     number = lone.host.open("echo")
     lone.host.write(number, BIG, finish=True)
@@ -217,11 +230,11 @@ def test_at_rest_nothing_is_under_way_and_afterwards_no_byte_is_missing(lone: Lo
 
 def test_it_comes_to_rest_only_once_all_frames_of_the_host_are_there(lone: Lone) -> None:
     number = lone.host.open("echo")
-    lone.orders.send_line(f"drain {lone.host.sent + 1}")
+    lone.orders.send_line(f"drain {lone.host.sent + 1} 1")
     time.sleep(0.05)
     assert lone.orders.receive_nowait() == []
     lone.host.write(number, b"late")
-    assert lone.orders.ask_line("", "drained", PATIENCE_S) is not None
+    assert lone.orders.wait_line("drained-1", PATIENCE_S) is not None
     lone.resume(0)
     lone.host.until(lambda: lone.host.data[number] == b"late")
 
