@@ -164,6 +164,18 @@ async def test_one_in_doubt_can_be_accepted_though_its_key_was_used_elsewhere_si
 
 
 @in_a_loop
+async def test_one_that_is_accepted_keeps_what_it_has_cost(
+    desk: ReplayDesk, ledger: Ledger
+) -> None:
+    number = await sent(desk, 500)
+    OnceDesk(ledger, lambda _: False).accept("s-1", "k", None, kind=EntryKind.REQUEST)
+    entry = ledger.entry(number)
+    assert entry is not None
+    assert entry.outcome is not None
+    assert (entry.outcome.state, entry.outcome.status) == (OutcomeState.ACCEPTED, 500)
+
+
+@in_a_loop
 async def test_an_unknown_one_is_sent_again_if_told(desk: ReplayDesk) -> None:
     await sent(desk, 500)
     assert isinstance(await desk.begin(a_request(), retry=True), Go)

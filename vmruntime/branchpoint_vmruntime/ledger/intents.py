@@ -91,9 +91,11 @@ class Intents:
 
     def accept(self, session: str, key: str, result: bytes | None) -> Entry:
         """Somebody says that it took place, with that result. UsageError unless it is in doubt."""
-        entry, _ = self._in_doubt(session, key)
-        outcome = Outcome(at=datetime.now(UTC), state=OutcomeState.ACCEPTED)
-        return self._decide(entry, outcome, result)
+        entry, outcome = self._in_doubt(session, key)
+        # What it has sent and cost stays so.
+        at = datetime.now(UTC)
+        accepted = replace(outcome, at=at, state=OutcomeState.ACCEPTED, note="")
+        return self._decide(entry, accepted, result)
 
     def allow_retry(self, session: str, key: str) -> Entry:
         """Somebody lets it be done once more. UsageError unless it is in doubt."""
