@@ -64,7 +64,7 @@ def costs_lines(told: CostsTold) -> list[Line]:
         return [*lines, note("○", "no limits are set", "budgets: in branchpoint.yaml sets them")]
     lines.append(note("●", "limits"))
     lines += [
-        Line(" ", it.name, (it.words, f"{left_words(it, told.currency)} left"))
+        Line(" ", it.name, (_used_words(it), f"{left_words(it, told.currency)} left"))
         for it in told.limits
     ]
     return lines
@@ -74,6 +74,12 @@ def total(costs: Sequence[BranchCost]) -> BranchCost:
     """The sums over several branches."""
     sums = {field: sum(getattr(cost, field) for cost in costs) for field in COUNTED}
     return BranchCost(branch="", **sums)
+
+
+def _used_words(standing: Standing) -> str:
+    if standing.name != "time":
+        return standing.words
+    return f"{lived(standing.used)} of {lived(standing.limit)} for a branch"
 
 
 def left_words(standing: Standing, currency: str) -> str:

@@ -278,12 +278,20 @@ class Operations:
         return Done(shown, tuple(woken), value or {})
 
 
+_LISTINGS = {
+    "branch": "%branches",
+    "secret": "%secrets",
+    "key": "%ledger",
+    "allowed host or group": "%egress",
+}
+
+
 def with_hint(error: UnknownNameError) -> UnknownNameError:
     """The same error, with what was probably meant, unless it says what to do already."""
     if error.hint:
         return error
     close = get_close_matches(error.name, error.known, 1)
-    listing = "%branches" if error.kind == "branch" else "%checkpoints"
+    listing = _LISTINGS.get(error.kind, "%checkpoints")
     meant = f"did you mean {close[0]!r}? " if close else ""
     hint = f"{meant}type {listing} to see them"
     return UnknownNameError(error.kind, error.name, error.known, hint=hint)

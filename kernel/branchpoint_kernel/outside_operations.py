@@ -122,7 +122,7 @@ class OutsideOperations:
             if not away:
                 allowed = [rule for it in branches for rule in self._outside.policies.rules(it)]
                 known = dict.fromkeys(rule.group or rule.host for rule in allowed)
-                raise UnknownNameError("host or group that is allowed", name, tuple(known))
+                raise UnknownNameError("allowed host or group", name, tuple(known))
         for branch in branches:
             lines += self._rules(branch)
         return self._egress(lines, *branches)

@@ -67,7 +67,7 @@ def refusals_lines(refused: Sequence[Entry]) -> list[Line]:
     """What was refused last."""
     if not refused:
         return []
-    lines = [note("✕", "refused last", "%egress allow HOST lets it out")]
+    lines = [note("✕", "refused last")]
     lines += [
         Line(" ", entry_words(entry), (clock(entry.at), _shortened(entry.draft.reason)))
         for entry in refused

@@ -4,7 +4,9 @@ import pytest
 from tests.support.front_end import in_a_loop
 from tests.unit.kernel.paper_session import Asked, on_paper
 
+from branchpoint_kernel.operations import with_hint
 from branchpoint_vmruntime.errors import UnknownNameError
+from branchpoint_vmruntime.outside.facts import Limits, OutsideSpec
 
 
 @in_a_loop
@@ -62,3 +64,30 @@ async def test_a_key_that_was_never_used_is_told_together_with_those_that_were()
         session.wrote("POST", "http://a.example.org/orders", key="order-1")
         with pytest.raises(UnknownNameError, match="no key 'order-2'; there is: order-1"):
             await Asked(session)("%ledger --accept order-2")
+
+
+@pytest.mark.parametrize(
+    ("line", "listing"),
+    [
+        ("%egress deny api.example.org", "%egress"),
+        ("%secrets remove KEY", "%secrets"),
+        ("%ledger --retry order-1", "%ledger"),
+    ],
+)
+def test_what_is_not_there_says_what_lists_those_that_are(line: str, listing: str) -> None:
+    @in_a_loop
+    async def told() -> None:
+        async with on_paper("main") as session:
+            with pytest.raises(UnknownNameError) as caught:
+                await Asked(session)(line)
+            assert with_hint(caught.value).hint == f"type {listing} to see them"
+
+    told()
+
+
+@in_a_loop
+async def test_time_that_is_limited_is_told_as_that_which_was_lived() -> None:
+    async with on_paper("main", spec=OutsideSpec(limits=Limits(wall_s=3600))) as session:
+        session.outside.spending.count_time("main", 121)
+        told = await Asked(session)("%costs")
+        assert "2 min 1 s of 1 h 0 min for a branch · 57 min 59 s left" in told

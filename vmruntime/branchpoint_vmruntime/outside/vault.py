@@ -96,7 +96,7 @@ class Vault:
         if given is None:
             found, read_at = _read(spec)
         else:
-            found, read_at = sources.checked(spec.name, given, "what was typed in"), None
+            found, read_at = sources.checked(spec.name, given, "the prompt"), None
         self._kept[spec.name] = _Kept(
             spec=spec, bindings=bindings, template=template, value=found, read_at=read_at
         )
