@@ -26,8 +26,11 @@ class Answer:
 
     @property
     def reason(self) -> bytes:
-        """The words as a status line takes them."""
-        plain = "".join(mark if " " <= mark <= "~" else "?" for mark in self.words)
+        """The words as a status line takes them, and what to do if there is room."""
+        told = f"{self.words}; to allow it: {self.hint}" if self._is_allowable else self.words
+        if len(told) > _LONGEST_REASON:
+            told = self.words
+        plain = "".join(mark if " " <= mark <= "~" else "?" for mark in told)
         return plain[:_LONGEST_REASON].encode()
 
     @property
@@ -38,11 +41,15 @@ class Answer:
     @property
     def body(self) -> bytes:
         """The words, and what to do."""
-        if self.refused and self.hint.startswith("%"):
+        if self._is_allowable:
             hint = f"To allow it, run this in a cell of the notebook:\n    {self.hint}\n"
         else:
             hint = f"{self.hint}\n" if self.hint else ""
         return f"branchpoint: {self.words}\n{hint}".encode()
+
+    @property
+    def _is_allowable(self) -> bool:
+        return self.refused and self.hint.startswith("%")
 
 
 def answer_to(error: BranchpointError) -> Answer:
