@@ -11,11 +11,12 @@ from tests.support.live_kernel import wait_until
 
 PATIENCE_S = 60.0
 FIRST_CREDENTIAL = "credential-of-the-first-day"
-_DONE, _EXPIRED, _WITHDRAWN = 201, 401, 403
+_DONE, _EXPIRED, _WITHDRAWN, _FAULT = 201, 401, 403, 503
 _WORDS = {
     _DONE: "done",
     _EXPIRED: "the credential has expired",
     _WITHDRAWN: "permission was withdrawn",
+    _FAULT: "something went wrong",
 }
 
 
@@ -26,6 +27,8 @@ class Verdict(Enum):
     """Do it if credential and permission are as they should be, and say so."""
     VANISH = "vanish"
     """Do it, and cut the connection instead of answering."""
+    FAULT = "fault"
+    """Do it, and answer that something went wrong."""
     DROP = "drop"
     """Do nothing, and cut the connection."""
 
@@ -105,11 +108,13 @@ class EffectsServer:
         hold = self._holds.get(name) if is_first else None
         verdict = Verdict.ANSWER if hold is None else _held(hold, peer)
         with self._lock:
-            if verdict is not Verdict.ANSWER:
+            if verdict in (Verdict.VANISH, Verdict.DROP):
                 attempt.took_effect = verdict is Verdict.VANISH
                 return attempt
             status = self._judge(token)
             attempt.took_effect = status == _DONE
+            if verdict is Verdict.FAULT:
+                status = _FAULT
             attempt.status = None if _is_deserted(peer) else status
         return attempt
 

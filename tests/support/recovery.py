@@ -207,7 +207,7 @@ class Edge:
 def _states_of(attempt: Attempt) -> tuple[OutcomeState, ...]:
     """What is true to say of an attempt for whoever made it."""
     match attempt.status:
-        case None:
+        case None | 503:
             return (OutcomeState.UNKNOWN, OutcomeState.ACCEPTED)
         case 401 | 403:
             return (OutcomeState.REFUSED,)

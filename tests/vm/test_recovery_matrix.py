@@ -119,9 +119,9 @@ def test_what_has_succeeded_is_given_again(edge: Edge, way: Way, trouble: Troubl
     edge.leave(branch)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.VANISH, Verdict.DROP])
+@pytest.mark.parametrize("verdict", [Verdict.VANISH, Verdict.FAULT, Verdict.DROP])
 @ways
-def test_what_the_server_cut_off_is_unknown_until_a_person_has_looked(
+def test_what_the_server_did_not_answer_well_is_unknown_until_a_person_has_looked(
     edge: Edge, way: Way, verdict: Verdict
 ) -> None:
     name = edge.name("cut", way, verdict.value)
@@ -132,23 +132,24 @@ def test_what_the_server_cut_off_is_unknown_until_a_person_has_looked(
     asked = edge.start(f"send({name!r})", branch)
     edge.server.release(name, verdict)
     told = edge.finish(asked)
+    ended = "answered with 503" if verdict is Verdict.FAULT else "cut off"
     assert told.startswith("409")
     assert f"POST under the key '{name}' was begun on branch main at" in told
-    assert "nobody knows whether it took effect" in told
+    assert f"UTC and {ended}: nobody knows whether it took effect" in told
     assert "Branchpoint-Unknown: retry" in told
     assert f"%ledger --accept {name}, or --retry {name}" in edge.kernel.run("%ledger").text
-    effects = int(verdict is Verdict.VANISH)
+    effects = int(verdict is not Verdict.DROP)
     assert edge.check_agreement(name, effects=effects) == [UNKNOWN]
-    if verdict is Verdict.VANISH:
+    if verdict is not Verdict.DROP:
         assert "taken to have taken place" in edge.kernel.run(f"%ledger --accept {name}").text
         assert edge.value(f"send({name!r})", branch).startswith("204 replayed")
         assert edge.check_agreement(name) == [OutcomeState.ACCEPTED]
-    elif way == "resume":
-        assert "by whoever asks next" in edge.kernel.run(f"%ledger --retry {name}").text
-        assert edge.value(f"send({name!r})", branch).startswith("201 done")
-        assert edge.check_agreement(name) == [UNKNOWN, DONE]
     else:
-        assert edge.value(f"send({name!r}, retry=True)", branch).startswith("201 done")
+        if way == "resume":
+            told = edge.kernel.run(f"%ledger --retry {name}").text
+            assert "done again by whoever asks next" in told
+        again = f"send({name!r}, retry={way != 'resume'})"
+        assert edge.value(again, branch).startswith("201 done")
         assert edge.check_agreement(name) == [UNKNOWN, DONE]
     edge.leave(branch)
 
