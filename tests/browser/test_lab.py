@@ -138,6 +138,27 @@ def test_forks_show_a_cell_side_by_side(lab: JupyterServer, open_page: OpenPage)
     assert left["x"] < right["x"]
 
 
+def test_a_secret_is_typed_in_as_dots_and_is_neither_on_the_page_nor_stored(
+    lab: JupyterServer, open_page: OpenPage
+) -> None:
+    value = "typed-by-hand-593"
+    codes = ("%secrets add TYPED_KEY --host api.example.org", "import os\nos.environ['TYPED_KEY']")
+    notebook = open_cells(lab, open_page, "secret", *codes)
+    notebook.start_cell(0)
+    asked = notebook.cell(0).locator("input.jp-Stdin-input")
+    assert asked.get_attribute("type") == "password"
+    asked.fill(value)
+    asked.press("Enter")
+    notebook.wait_output(0, "TYPED_KEY goes out with requests to api.example.org")
+    notebook.run_cell(1)
+    notebook.wait_output(1, "branchpoint-TYPED_KEY-")
+    stored = lab.folder / "secret.ipynb"
+    notebook.save(stored)
+    assert "goes out with requests" in stored.read_text()
+    for place in (stored.read_text(), notebook.page.content(), lab.log):
+        assert value not in place
+
+
 def test_times_of_cells_are_the_hosts_after_a_rollback(
     lab: JupyterServer, open_page: OpenPage
 ) -> None:
