@@ -62,7 +62,8 @@ def entry_words(entry: Entry) -> str:
             return f"once {draft.key!r}"
         case EntryKind.POLICY:
             group = f" ({draft.key})" if draft.key else ""
-            return f"{draft.method} {short_place(draft.url)}{group}"
+            conditions = f", {printable(draft.reason)}" if draft.reason else ""
+            return f"{draft.method} {short_place(draft.url)}{group}{conditions}"
         case EntryKind.SECRET:
             return f"secret {draft.key} {printable(draft.reason)}"
         case EntryKind.WAKE:

@@ -91,3 +91,11 @@ async def test_time_that_is_limited_is_told_as_that_which_was_lived() -> None:
         session.outside.spending.count_time("main", 121)
         told = await Asked(session)("%costs")
         assert "2 min 1 s of 1 h 0 min for a branch · 57 min 59 s left" in told
+
+
+@in_a_loop
+async def test_the_ledger_has_the_conditions_under_which_a_host_was_allowed() -> None:
+    async with on_paper("main") as session:
+        ask = Asked(session)
+        await ask("%egress allow models.internal:8080 --private --method GET,HEAD")
+        assert "allow models.internal:8080, GET HEAD, private" in await ask("%ledger")

@@ -289,7 +289,14 @@ class Outside:
     def _note_policy(self, branch: str, verb: str, rules: Sequence[Rule]) -> None:
         for rule in rules:
             where = f"{rule.host}:{','.join(map(str, rule.ports))}"
-            self._note(self.who(branch), EntryKind.POLICY, method=verb, url=where, key=rule.group)
+            self._note(
+                self.who(branch),
+                EntryKind.POLICY,
+                method=verb,
+                url=where,
+                key=rule.group,
+                reason=_conditions(rule),
+            )
 
     def _note_secret(self, name: str, what: str) -> None:
         self._note(self.who(), EntryKind.SECRET, key=name, reason=what)
@@ -371,6 +378,16 @@ async def open_outside(
             yield outside
     finally:
         await outside.close()
+
+
+def _conditions(rule: Rule) -> str:
+    """What a rule lets out beyond its host and ports, or looks into, as the ledger tells it."""
+    parts = (
+        " ".join(rule.methods),
+        "private" if rule.private and not rule.group else "",
+        "inspect" if rule.inspect else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _authority_in(folder: Path) -> Authority:
