@@ -35,6 +35,8 @@ class ControlLink(asyncio.Protocol):
 
     def __init__(self, on_event: Callable[[dict[str, Any]], None], console: Path) -> None:
         self.generation = 0
+        # Called if the guest breaks the conversation off by what it sends.
+        self.on_broken: Callable[[MachineError], None] = self.fail
         self._on_event = on_event
         self._console = console
         self._reader = wire.FrameReader()
@@ -147,6 +149,7 @@ class ControlLink(asyncio.Protocol):
                     self._take(frame)
         except _GARBAGE as error:
             self.fail(_out_of_step(error))
+            self.on_broken(_out_of_step(error))
 
     def _take(self, frame: wire.Frame) -> None:
         match frame.kind:

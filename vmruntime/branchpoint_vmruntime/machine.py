@@ -330,6 +330,8 @@ class Machine:
         """Take up the conversations. Called by `launch`."""
         self._monitor = asyncio.create_task(Monitor.connect(monitor, name=self.folder.name))
         self._control = await ControlLink.open(control, self._on_event, self.spec.console)
+        # Without guestd nothing can be done with the kernel but wait for it.
+        self._control.on_broken = self._fail_kernel
         self._kernel = await KernelLink.open(kernel, self.identity.incarnation)
         self._streams = await StreamLink.connect(streams, self.spec.console)
         self._watch = asyncio.create_task(self._go_on_once_there_is_space())

@@ -15,6 +15,7 @@ from tests.unit.runtime.machines import IDENTITY, a_spec, made_up
 from branchpoint_vmruntime.errors import (
     KernelDiedError,
     MachineEndedError,
+    MachineError,
     MachineStartError,
 )
 from branchpoint_vmruntime.launching import launch
@@ -41,6 +42,17 @@ async def test_a_relay_that_ends_takes_the_kernel_with_it(tmp_path: Path) -> Non
         it.guest.say({"op": "relay-ended"})
         with pytest.raises(KernelDiedError, match="relay"):
             await it.machine.kernel.receive()
+
+
+@in_a_loop
+async def test_a_guest_that_breaks_off_its_conversation_with_us_has_lost_its_kernel(
+    tmp_path: Path,
+) -> None:
+    async with made_up(tmp_path) as it:
+        it.guest.write_control(b"\x00" * 64)
+        with pytest.raises(MachineError, match="could not be understood"):
+            await it.machine.kernel.receive()
+        assert it.machine.failure is not None
 
 
 @in_a_loop
