@@ -182,6 +182,15 @@ async def test_an_unknown_one_is_sent_again_if_told(desk: ReplayDesk) -> None:
 
 
 @in_a_loop
+async def test_a_retry_that_is_refused_over_there_is_not_used_up(desk: ReplayDesk) -> None:
+    await sent(desk, 500)
+    retried = await desk.begin(a_request(), retry=True)
+    assert isinstance(retried, Go)
+    desk.finish(retried.number, outcome(401), CREATED)
+    assert isinstance(await desk.begin(a_request(), retry=False), Go)
+
+
+@in_a_loop
 async def test_another_body_or_query_under_the_key_is_refused(desk: ReplayDesk) -> None:
     await sent(desk)
     for another in (a_request(body="f-2"), a_request("https://api.example.org/orders?dry=1")):
