@@ -83,7 +83,9 @@ class NotebookPage:
         """Save the notebook, and wait until its file has been written."""
         before = path.stat().st_mtime_ns
         self.page.keyboard.press("Control+s")
-        self.wait_until(lambda: path.stat().st_mtime_ns != before)
+        # The server keeps the old one there until the new one is whole.
+        aside = path.with_name(f".~{path.name}")
+        self.wait_until(lambda: path.stat().st_mtime_ns != before and not aside.exists())
 
     def wait_kernel(self, state: str) -> None:
         """Wait until the page shows that state of the kernel."""
