@@ -31,6 +31,7 @@ def test_nothing_may_be_reached_at_first() -> None:
         ("::1", 80, "[::1]"),
         ("::1", 81, "[::1]:81"),
         ("0x7f.1", 443, "127.0.0.1"),
+        ("pip", 443, "pip:443"),
     ],
 )
 def test_the_hint_is_the_line_that_allows_it(host: str, port: int, line: str) -> None:

@@ -124,6 +124,7 @@ def _ports(rules: Sequence[Rule]) -> str:
 
 
 def _as_typed(name: str, port: int) -> str:
-    if port in WEB_PORTS:
+    # A word alone would be taken for the name of a group.
+    if port in WEB_PORTS and ("." in name or ":" in name):
         return f"[{name}]" if ":" in name else name
     return with_port(name, port)
