@@ -49,10 +49,11 @@ class Leavings:
         except BranchpointError:
             return Leaving(effects=effects, incarnation="", position=0)
 
-    def after(self, leaving: Leaving) -> Effects:
+    async def after(self, leaving: Leaving) -> Effects:
         """The same once it has gone: with what it did up to its end, and as that has ended."""
         if leaving.effects.failure or not leaving.incarnation:
             return leaving.effects
+        await self._session.outside.settled(leaving.incarnation)
         ledger, session = self._session.outside.ledger, self._session.record.id
         try:
             known = [ledger.entry(entry.number) for entry in leaving.effects.entries]

@@ -179,7 +179,7 @@ class Operations:
             return self._told(await self._differences.preview(target, branch), target)
         leaving = self._leavings.before(target, branch)
         report = await self._session.rollback(target, safety=command.safety, branch=branch)
-        effects = self._leavings.after(leaving)
+        effects = await self._leavings.after(leaving)
         dropped = self._drop_behind(command, report)
         more = {
             "safety": report.safety.label if report.safety else None,
@@ -197,7 +197,7 @@ class Operations:
             return self._told(told, undoing.target)
         leaving = self._leavings.before(undoing.target, branch)
         report = await self._session.rollback(undoing.target, safety=True, branch=branch)
-        effects = self._leavings.after(leaving)
+        effects = await self._leavings.after(leaving)
         dropped = self._drop_behind(command, report)
         more = {
             "asked": command.cells,

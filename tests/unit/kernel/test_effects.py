@@ -100,7 +100,7 @@ async def test_what_a_machine_does_up_to_its_end_belongs_to_what_it_leaves() -> 
         session.outside.ledger.end(under_way, unknown)
         session.made["main"].incarnation = "i-next"
         session.wrote("POST", "http://a.example.org/3", status=201)
-        effects = leavings.after(leaving).entries
+        effects = (await leavings.after(leaving)).entries
         assert [entry.draft.url[-1] for entry in effects] == ["1", "2"]
         assert effects[0].outcome is not None
         assert effects[0].outcome.state is OutcomeState.UNKNOWN
@@ -116,7 +116,7 @@ async def test_a_ledger_that_cannot_be_read_is_said_and_holds_nobody_back() -> N
 
         session.outside.not_undone = fail  # pyright: ignore[reportAttributeAccessIssue]
         leavings = Leavings(as_session(session))
-        effects = leavings.after(leavings.before(target, None))
+        effects = await leavings.after(leavings.before(target, None))
         assert "cannot be told   the ledger is gone" in as_text(effects_lines(effects, NOT_UNDONE))
         assert effects_record(effects) is None
 

@@ -24,9 +24,10 @@ from branchpoint_vmruntime.outside.costs import Costs
 from branchpoint_vmruntime.outside.facts import Outfit, OutsideSpec, Rule, SecretSpec, Who
 from branchpoint_vmruntime.outside.forwarding import Forwards
 from branchpoint_vmruntime.outside.gateway import Gateway
-from branchpoint_vmruntime.outside.groups import Expansion, expand
+from branchpoint_vmruntime.outside.groups import Expansion, expand, group_of
 from branchpoint_vmruntime.outside.limits import Spending
 from branchpoint_vmruntime.outside.policy import Policies
+from branchpoint_vmruntime.outside.rule_text import conditions
 from branchpoint_vmruntime.outside.stopping import Stopping
 from branchpoint_vmruntime.outside.transfer import Transfers
 from branchpoint_vmruntime.outside.upstream import Upstream
@@ -37,6 +38,7 @@ from branchpoint_vmruntime.streams import StreamChannel
 log = logging.getLogger(__name__)
 
 OUTFIT_TIMEOUT_S = 30.0
+SETTLE_TIMEOUT_S = 2.0
 CA_FILE = "ca.pem"
 PLACEHOLDERS = "placeholders.json"
 GUEST_FOLDER = "/root"
@@ -100,7 +102,7 @@ class Outside:
         memory_bytes: int | None,
     ) -> None:
         self.ledger = ledger
-        self.policies = Policies(initial.rules)
+        self.policies = Policies(initial.rules, group_of)
         self.vault = Vault(folder / PLACEHOLDERS)
         self.costs = Costs(ledger)
         self.spending = Spending(
@@ -119,6 +121,7 @@ class Outside:
         self._machines: dict[str, Newcomer] = {}
         self._given: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._guards: dict[str, asyncio.Task[None]] = {}
         self._gateway = Gateway(
             policies=self.policies,
             ledger=ledger,
@@ -203,7 +206,8 @@ class Outside:
         who = self._who(newcomer)
         self._note(who, EntryKind.WAKE, reason=newcomer.reason, key=newcomer.checkpoint.id)
         self._machines[newcomer.incarnation] = newcomer
-        self._start(self._guard(newcomer, who), f"edge of {branch}")
+        guard = self._start(self._guard(newcomer, who), f"edge of {branch}")
+        self._guards[newcomer.incarnation] = guard
         outfit = self._outfit(branch)
         if outfit != Outfit():
             await newcomer.machine.outfit(outfit, timeout_s=OUTFIT_TIMEOUT_S)
@@ -217,6 +221,11 @@ class Outside:
             )
             for left_out in brought.left_out:
                 log.warning("not brought into branch %s: %s", branch, left_out)
+
+    async def settled(self, incarnation: str) -> None:
+        """Wait a moment until it is written how all has ended that an ended machine had begun."""
+        if guard := self._guards.get(incarnation):
+            await asyncio.wait([guard], timeout=SETTLE_TIMEOUT_S)
 
     async def dropped(self, branch: str) -> None:
         """A branch was given up: its placeholders are worth nothing from now on."""
@@ -241,6 +250,7 @@ class Outside:
             del self._machines[newcomer.incarnation]
             await self.once.ended(newcomer.incarnation)
             self.replay.ended(newcomer.incarnation)
+            del self._guards[newcomer.incarnation]
 
     async def _dress(self, branches: Sequence[str]) -> None:
         """Give live machines what they are to have by now."""
@@ -289,14 +299,9 @@ class Outside:
     def _note_policy(self, branch: str, verb: str, rules: Sequence[Rule]) -> None:
         for rule in rules:
             where = f"{rule.host}:{','.join(map(str, rule.ports))}"
-            self._note(
-                self.who(branch),
-                EntryKind.POLICY,
-                method=verb,
-                url=where,
-                key=rule.group,
-                reason=_conditions(rule),
-            )
+            kind, reason = EntryKind.POLICY, conditions(rule)
+            who, group = self.who(branch), rule.group
+            self._note(who, kind, method=verb, url=where, key=group, reason=reason)
 
     def _note_secret(self, name: str, what: str) -> None:
         self._note(self.who(), EntryKind.SECRET, key=name, reason=what)
@@ -337,10 +342,11 @@ class Outside:
         found = self._machines.get(incarnation)
         return found is not None and found.machine.alive
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 @asynccontextmanager
@@ -378,16 +384,6 @@ async def open_outside(
             yield outside
     finally:
         await outside.close()
-
-
-def _conditions(rule: Rule) -> str:
-    """What a rule lets out beyond its host and ports, or looks into, as the ledger tells it."""
-    parts = (
-        " ".join(rule.methods),
-        "private" if rule.private and not rule.group else "",
-        "inspect" if rule.inspect else "",
-    )
-    return ", ".join(filter(None, parts))
 
 
 def _authority_in(folder: Path) -> Authority:
