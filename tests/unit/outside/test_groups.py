@@ -14,7 +14,7 @@ from branchpoint_vmruntime.image.sources import Archive
 from branchpoint_vmruntime.outside import groups as module
 from branchpoint_vmruntime.outside import pip_configuration
 from branchpoint_vmruntime.outside.facts import Rule
-from branchpoint_vmruntime.outside.groups import expand
+from branchpoint_vmruntime.outside.groups import expand, named_places
 from branchpoint_vmruntime.outside.pip_group import default_index, pip_group
 from branchpoint_vmruntime.outside.registries import Place
 
@@ -149,6 +149,19 @@ def test_apt_is_the_hosts_mirrors_of_debian(monkeypatch: pytest.MonkeyPatch) -> 
         ("s.example.org", (443,), ()),
     ]
     assert group.credentials[0].password == "word"
+
+
+def test_a_host_that_the_configuration_names_is_known_by_its_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    archive = Archive("http://mirror.example.org/debian", ("bookworm",), ("main",))
+    monkeypatch.setattr(module, "host_archives", lambda: [archive])
+    for name, value in told(index_url="https://index.example.org/simple").items():
+        monkeypatch.setenv(name, value)
+    named = named_places()
+    assert named["index.example.org", 443] == "pip"
+    assert named["mirror.example.org", 80] == "apt"
+    assert ("index.example.org", 80) not in named
 
 
 def test_an_apt_without_mirrors_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,12 @@ def test_the_hint_is_the_line_that_allows_it(host: str, port: int, line: str) ->
     assert refusal(Policies(()), host, port).hint == f"%egress allow {line}"
 
 
+def test_the_hint_for_a_host_of_a_group_is_the_group() -> None:
+    policies = Policies((), lambda host, port: "pip" if (host, port) == (NAME, 443) else "")
+    assert refusal(policies, NAME, 443).hint == "%egress allow pip"
+    assert refusal(policies, NAME, 80).hint == f"%egress allow {NAME}"
+
+
 def test_another_port_of_an_allowed_host_is_refused_as_such() -> None:
     error = refusal(Policies([Rule(host=NAME)]), NAME, 22)
     assert "only port 80, 443" in str(error)

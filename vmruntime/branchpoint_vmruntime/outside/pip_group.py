@@ -26,8 +26,7 @@ _HREF = re.compile(r"""<a\s[^>]*href=["']([^"'#]+)""", re.IGNORECASE)
 def pip_group(environment: Mapping[str, str] = os.environ) -> Group:
     """The group as the host's configuration makes it; asks each index where its files are."""
     options = pip_configuration.read(environment)
-    indexes = _places(_index_urls(options))
-    links = _places(options.get("find-links", "").split())
+    indexes, links = _named(options)
     if not indexes and not links:
         raise UsageError(
             "the host's pip is set up with no index that is reached by HTTP",
@@ -43,6 +42,17 @@ def pip_group(environment: Mapping[str, str] = os.environ) -> Group:
         credentials=tuple(place.credential for place in (*indexes, *links) if place.credential),
         notes=tuple(notes),
     )
+
+
+def pip_places(environment: Mapping[str, str] = os.environ) -> list[Place]:
+    """What the host's configuration names, without asking anybody. UsageError without pip."""
+    indexes, links = _named(pip_configuration.read(environment))
+    return [*indexes, *links]
+
+
+def _named(options: Mapping[str, str]) -> tuple[list[Place], list[Place]]:
+    """Indexes, and pages of links."""
+    return _places(_index_urls(options)), _places(options.get("find-links", "").split())
 
 
 def _index_urls(options: Mapping[str, str]) -> list[str]:

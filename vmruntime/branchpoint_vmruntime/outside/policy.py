@@ -1,7 +1,7 @@
 """What the machines of each branch may reach. Pure, in memory."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from branchpoint_vmruntime.errors import RefusedError, UsageError
@@ -13,12 +13,23 @@ from branchpoint_vmruntime.outside.names import (
     with_port,
 )
 
+GroupOf = Callable[[str, int], str]
+
+
+def in_no_group(_host: str, _port: int) -> str:
+    """For where there are no groups."""
+    return ""
+
 
 class Policies:
-    """The rules of each branch. A branch that was never told of has the initial ones."""
+    """The rules of each branch. A branch that was never told of has the initial ones.
 
-    def __init__(self, initial: Sequence[Rule]) -> None:
+    `group_of` names the group that a host and port belong to: then that is what to allow.
+    """
+
+    def __init__(self, initial: Sequence[Rule], group_of: GroupOf = in_no_group) -> None:
         self._initial = _canonical(initial)
+        self._group_of = group_of
         self._rules: dict[str, tuple[Rule, ...]] = {}
 
     def rules(self, branch: str) -> tuple[Rule, ...]:
@@ -66,7 +77,7 @@ class Policies:
             others = f"; only port {_ports(of_host)} of it may" if of_host else ""
             raise RefusedError(
                 f"{with_port(name, port)} may not be reached from branch {branch!r}{others}",
-                hint=f"%egress allow {_as_typed(name, port)}",
+                hint=f"%egress allow {self._group_of(name, port) or _as_typed(name, port)}",
             )
         found = [rule for rule in of_port if _permits(rule, method)]
         if not found:

@@ -109,3 +109,17 @@ def _split(text: str) -> tuple[str, str, str]:
     if text.count(":") > 1:
         raise UsageError(f"{text!r} is no host", hint=_IPV6)
     return text.partition(":")
+
+
+def conditions(rule: Rule) -> str:
+    """What a rule lets out beyond its host and ports, or looks into, as the ledger tells it.
+
+    >>> conditions(Rule(host="a.example.org", methods=("GET", "HEAD"), private=True))
+    'GET HEAD, private'
+    """
+    parts = (
+        " ".join(rule.methods),
+        "private" if rule.private and not rule.group else "",
+        "inspect" if rule.inspect else "",
+    )
+    return ", ".join(filter(None, parts))
