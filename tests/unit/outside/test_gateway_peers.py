@@ -21,6 +21,7 @@ from tests.unit.outside.egress import (
 
 from branchpoint_vmruntime.errors import MachineError
 from branchpoint_vmruntime.ledger import Decision, OutcomeState
+from branchpoint_vmruntime.outside import http_side
 from branchpoint_vmruntime.outside.facts import Rule
 from branchpoint_vmruntime.outside.piping import cut
 from branchpoint_vmruntime.outside.seams import Patience
@@ -207,3 +208,46 @@ async def test_a_request_without_end_is_answered() -> None:
         await end.write(f"GET http://{HOST}/ HTTP/1.1\r\nX: ".encode() + b"x" * 100_000)
         reply = await read_reply(end)
     assert reply.status == 431
+
+
+class Slow:
+    """A server that has been asked, and answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        self.asked.set()
+        await self.may_answer.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+
+
+@in_a_loop
+async def test_a_question_is_given_up_with_who_asked_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_side, "DONE_SENDING_S", 0)
+    slow = Slow()
+    async with served(slow) as port, edge(open_to(port)) as it:
+        end = it.program()
+        await end.write(request("GET", f"http://{HOST}:{port}/"))
+        await slow.asked.wait()
+        await end.finish()
+        assert await ended(it) == (OutcomeState.FAILED, "the program did not wait for the reply")
+
+
+@in_a_loop
+async def test_what_may_change_something_is_seen_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_side, "DONE_SENDING_S", 0)
+    slow = Slow()
+    async with served(slow) as port, edge(open_to(port)) as it:
+        end = it.program()
+        await end.write(request("DELETE", f"http://{HOST}:{port}/"))
+        await slow.asked.wait()
+        await end.finish()
+        # By the time that this has passed, so has the other's end.
+        assert (await it.get("http://another.example.org/")).status == 403
+        slow.may_answer.set()
+        assert (await read_reply(end)).status == 200

@@ -7,10 +7,12 @@ import h11
 
 from branchpoint_vmruntime.errors import OutsideError, StreamResetError
 from branchpoint_vmruntime.outside.injection import Headers
-from branchpoint_vmruntime.outside.passage import Counted, Passage
+from branchpoint_vmruntime.outside.passage import SAFE_METHODS, Counted, Passage
 from branchpoint_vmruntime.outside.wire import CHUNK_BYTES, Unread, Wire
 
 MOST_HEAD_BYTES = 64 << 10
+# How long a reply that nobody may read is waited for, once the program sends no more.
+DONE_SENDING_S = 5.0
 # Small chunks come thousands to a read: others get their turn in between.
 _EVENTS_IN_A_ROW = 128
 CONTINUE = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
@@ -128,6 +130,11 @@ class ClientSide(_Side):
         # What it sends meanwhile is a further request, which is taken in no further than this.
         if not self._ended and not self._http.trailing_data[0]:
             await self.more()
+            if self._ended and self._method.decode() in SAFE_METHODS:
+                # One that was killed, or has given up, looks like one that only has no more to say.
+                await asyncio.sleep(DONE_SENDING_S)
+                if not self.answered:
+                    raise StreamResetError("the program did not wait for the reply")
         await asyncio.Event().wait()
 
     async def reply(self, status: int, reason: bytes, headers: Headers) -> None:
