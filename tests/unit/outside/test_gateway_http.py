@@ -239,7 +239,7 @@ async def test_a_reply_where_a_secret_cannot_be_looked_for_is_not_passed_on() ->
 @in_a_loop
 async def test_credentials_of_a_group_go_out_for_its_rules_alone() -> None:
     async with served(web := Web(body=b"bWU6d29yZA==")) as port, edge(open_to(port)) as it:
-        lent = GroupCredential(host=HOST, port=port, user="me", password="word")
+        lent = GroupCredential(host=HOST, port=port, user="me", password="word", scheme="http")
         rule = replace(open_to(port), group="pip")
         it.gateway.lend([Group(name="pip", rules=(rule,), credentials=(lent,))])
         await it.get(f"http://{HOST}:{port}/")

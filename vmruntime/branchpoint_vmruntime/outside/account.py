@@ -12,7 +12,8 @@ from branchpoint_vmruntime.outside.seams import Book
 
 log = logging.getLogger(__name__)
 
-_LONGEST_URL = 2000
+LONGEST_URL = 2000
+_LONGEST_REASON = 1000
 
 
 class Account:
@@ -42,8 +43,8 @@ class Account:
             kind=kind,
             decision=decision,
             method=method[:64],
-            url=url[:_LONGEST_URL],
-            reason=reason,
+            url=url[:LONGEST_URL],
+            reason=reason[:_LONGEST_REASON],
             key=key,
             fingerprint=fingerprint,
         )

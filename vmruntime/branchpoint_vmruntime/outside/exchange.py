@@ -18,24 +18,28 @@ from branchpoint_vmruntime.errors import (
 )
 from branchpoint_vmruntime.ledger import EntryKind
 from branchpoint_vmruntime.ledger.replay import Go, RecordedReply, Refuse, Replay
-from branchpoint_vmruntime.outside.account import Account
+from branchpoint_vmruntime.outside.account import LONGEST_URL, Account
 from branchpoint_vmruntime.outside.answers import TEXT, Answer, answer_to
-from branchpoint_vmruntime.outside.facts import Rule
+from branchpoint_vmruntime.outside.facts import HTTPS_PORT, Rule
 from branchpoint_vmruntime.outside.head import Head, end_to_end, length_of
 from branchpoint_vmruntime.outside.http_side import ClientSide, ServerSide
+from branchpoint_vmruntime.outside.injection import lent_masks
 from branchpoint_vmruntime.outside.names import with_port
 from branchpoint_vmruntime.outside.passage import SAFE_METHODS, Passage
 from branchpoint_vmruntime.outside.replies import Keeping, Screen
+from branchpoint_vmruntime.outside.room import Share
 from branchpoint_vmruntime.outside.seams import Counter, Tools
 from branchpoint_vmruntime.outside.tasks import alongside, at_most_idle
 from branchpoint_vmruntime.outside.tunnel import both_ways
-from branchpoint_vmruntime.outside.upstream import Route
+from branchpoint_vmruntime.outside.upstream import Route, check
 from branchpoint_vmruntime.outside.vault import Injected
 
 MOST_KEYED_BYTES = 16 << 20
 MOST_KEPT_BYTES = 8 << 20
 _SWITCHING = 101
 _IDENTITY = (b"Accept-Encoding", b"identity")
+# What would have a secret come back in parts, or packed.
+_HIDING = frozenset({b"range", b"if-range", b"sec-websocket-extensions"})
 
 
 class Exchange:
@@ -66,24 +70,29 @@ class Exchange:
     async def _run(self) -> None:
         head = self._head
         try:
-            rule, injected = self._let_out()
+            rule, _ = self._let_out()
             route = await self._find(rule)
+            # A name may take long to be found; by now something else may hold.
+            _, injected = self._let_out(route)
         except RefusedError as error:
             self._account.refused(EntryKind.REQUEST, head.method, head.url, str(error))
             raise
         if head.key:
-            await self._once(route)
+            with self._tools.room.share() as share:
+                await self._once(route, share)
             return
         draft = self._account.draft(EntryKind.REQUEST, head.method, head.url)
         with self._account.entry(draft, self._passage), self._crossing():
             await self._converse(route, injected, None)
 
-    def _let_out(self) -> tuple[Rule, Injected]:
+    def _let_out(self, route: Route | None = None) -> tuple[Rule, Injected]:
         """The rule under which it goes out, and its head, as of now. RefusedError in words."""
         head = self._head
         rule = self._tools.policies.judge(
             self._account.who.branch, head.origin.host, head.origin.port, head.method
         )
+        if route is not None:
+            check(rule, route.host, route.addresses)
         injected = self._injected(rule)
         if self._is_model_call:
             self._tools.limits.check(self._account.who)
@@ -104,14 +113,20 @@ class Exchange:
         """The head as it goes out, with secrets, and what must not come back."""
         head, origin = self._head, self._head.origin
         headers = head.headers
-        lent = self._tools.lent.get((rule.group, origin.host, origin.port))
+        lent = self._tools.lent.get((rule.group, origin.scheme, origin.host, origin.port))
         if lent and all(name.lower() != b"authorization" for name, _ in headers):
             headers = (*headers, (b"Authorization", lent))
         place = with_port(origin.host, origin.port)
         found = self._tools.vault.inject(self._account.who.branch, place, head.target, headers)
-        # The value without its scheme is what could come back.
-        masks = (*found.masks, lent.split(b" ", 1)[1]) if lent else found.masks
+        # The value without its scheme is what could come back, or the password in it.
+        masks = (*found.masks, *lent_masks(lent)) if lent else found.masks
+        if masks and (origin.scheme, origin.port) == ("http", HTTPS_PORT):
+            raise RefusedError(
+                f"a secret goes to {place} by HTTPS alone, and this request is not encrypted"
+            )
         headers = found.headers
+        if masks:
+            headers = tuple(it for it in headers if it[0].lower() not in _HIDING)
         if masks or self._is_model_call:
             # What is packed in a way that is not known here could be neither masked nor counted.
             rest = (it for it in headers if it[0].lower() != b"accept-encoding")
@@ -129,28 +144,36 @@ class Exchange:
             self._account.failed(draft, self._passage, error)
             raise
 
-    async def _once(self, route: Route) -> None:
+    async def _once(self, route: Route, share: Share) -> None:
         """For one that bears a key: at most one effect, and the same reply ever after."""
         head = self._head
-        body = await self._client.whole_body(MOST_KEYED_BYTES)
+        body = await self._client.whole_body(MOST_KEYED_BYTES, share.take)
         if body is None:
             words = f"a request with an Idempotency-Key has at most {MOST_KEYED_BYTES >> 20} MiB"
-            self._account.refused(EntryKind.REQUEST, head.method, head.url, words)
-            await say(self._client, Answer(413, words))
+            answer = Answer(413, words)
+            if share.was_refused:
+                answer = Answer(503, "requests with an Idempotency-Key hold too much at once")
+            self._account.refused(EntryKind.REQUEST, head.method, head.url, answer.words)
+            await say(self._client, answer)
             return
+        whole = hashlib.sha256(body)
+        if len(head.url) > LONGEST_URL:
+            # The ledger has only the beginning to tell requests apart by.
+            whole.update(head.target)
         draft = self._account.draft(
             EntryKind.REQUEST,
             head.method,
             head.url,
             key=head.key,
-            fingerprint=hashlib.sha256(body).hexdigest(),
+            fingerprint=whole.hexdigest(),
         )
 
         async def ask() -> "asyncio.Task[None] | None":
             match await self._tools.replay.begin(draft, retry=head.retry):
                 case Go(number=number):
                     # What was let through must be finished: nothing is waited for in between.
-                    work = self._carry_out(number, route, body)
+                    work = self._carry_out(number, route, body, share)
+                    share.hand_on()
                     return self._tools.lasting.start(work)
                 case Refuse(status=status, words=words):
                     await say(self._client, Answer(status, words))
@@ -163,15 +186,18 @@ class Exchange:
         if self._gone is not None:
             raise self._gone
 
-    async def _carry_out(self, number: int, route: Route, body: bytes) -> None:
+    async def _carry_out(self, number: int, route: Route, body: bytes, share: Share) -> None:
         """Do what was let through under a key, whether or not the program waits for it."""
-        keeping = self._keeping = Keeping(MOST_KEPT_BYTES)
+        keeping = self._keeping = Keeping(MOST_KEPT_BYTES, share.take)
         finish = self._tools.replay.finish
-        with self._account.ending(
-            self._passage, lambda outcome: finish(number, outcome, keeping.reply())
+        with (
+            share,
+            self._account.ending(
+                self._passage, lambda outcome: finish(number, outcome, keeping.reply())
+            ),
         ):
             # It may have waited long for its body, or for another under the key.
-            _, injected = self._let_out()
+            _, injected = self._let_out(route)
             await self._converse(route, injected, body)
 
     async def _converse(self, route: Route, injected: Injected, body: bytes | None) -> None:
@@ -234,22 +260,34 @@ class Exchange:
         await self._give(lambda: self._client.send(h11.EndOfMessage()))
 
     async def _pass_body(self, server: ServerSide, screen: Screen, counter: Counter | None) -> None:
-        while not self._passage.is_whole:
+        last = b""
+        while not server.is_over:
             piece = await server.body()
             if counter and piece:
                 counter.feed(piece)
-            shown = list(screen.feed(piece)) if piece else []
-            if server.is_over:
-                shown.append(screen.flush())
-            if self._keeping:
-                self._keeping.feed(b"".join(shown))
-            # Before the program has all of it, so that whatever it does next finds it recorded.
-            if server.is_over:
-                self._passage.is_whole = True
-                if self._keeping:
-                    self._keeping.end()
-            for data in filter(None, shown):
-                await self._give(partial(self._client.send, h11.Data(data=data)))
+            # One after the other: a small piece may unpack to very much.
+            for data in screen.feed(piece) if piece else ():
+                await self._pass_piece(last)
+                last = data
+            if not server.is_over:
+                await self._pass_piece(last)
+                last = b""
+        last += screen.flush()
+        # Before the program has all of it, so that whatever it does next finds it recorded.
+        self._passage.is_whole = True
+        if self._keeping:
+            self._keeping.feed(last)
+            self._keeping.end()
+        await self._give_piece(last)
+
+    async def _pass_piece(self, data: bytes) -> None:
+        if self._keeping:
+            self._keeping.feed(data)
+        await self._give_piece(data)
+
+    async def _give_piece(self, data: bytes) -> None:
+        if data:
+            await self._give(partial(self._client.send, h11.Data(data=data)))
 
     async def _give(self, sending: Callable[[], Awaitable[None]]) -> None:
         """Send to the program. Under a key it may be gone: the reply is kept for the next one."""
@@ -273,7 +311,9 @@ class Exchange:
         self._client.answered = True
         await self._client.send(
             h11.InformationalResponse(
-                status_code=_SWITCHING, headers=[*headers, *switch], reason=response.reason
+                status_code=_SWITCHING,
+                headers=[*headers, *switch],
+                reason=screen.line(bytes(response.reason)),
             )
         )
         await both_ways(self._client.rest(), server.rest(), masks=injected.masks)

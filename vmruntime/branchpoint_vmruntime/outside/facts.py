@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-WEB_PORTS = (80, 443)
+HTTPS_PORT = 443
+WEB_PORTS = (80, HTTPS_PORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from branchpoint_vmruntime.outside.facts import Who
 from branchpoint_vmruntime.outside.http_proxy import HttpProxy
 from branchpoint_vmruntime.outside.policy import Policies
 from branchpoint_vmruntime.outside.registries import Group
+from branchpoint_vmruntime.outside.room import Room
 from branchpoint_vmruntime.outside.seams import (
     Book,
     Counting,
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 PURPOSE = "egress"
 # Of one machine. Each takes a file descriptor of the host process.
 MOST_STREAMS = 256
+# Bodies and replies of all requests under keys that are under way, together.
+MOST_HELD_BYTES = 256 << 20
 
 
 class Gateway:
@@ -53,7 +56,7 @@ class Gateway:
         limits: Purse,
         patience: Patience | None = None,
     ) -> None:
-        self._lent: dict[tuple[str, str, int], bytes] = {}
+        self._lent: dict[tuple[str, str, str, int], bytes] = {}
         self._lasting = Lasting()
         self._tools = Tools(
             policies=policies,
@@ -67,6 +70,7 @@ class Gateway:
             patience=patience or Patience(),
             crossings=Crossings(),
             lasting=self._lasting,
+            room=Room(MOST_HELD_BYTES),
             lent=self._lent,
         )
 
@@ -74,7 +78,7 @@ class Gateway:
         """Send the credentials of groups with requests that are let out as theirs."""
         for group in groups:
             for one in group.credentials:
-                self._lent[group.name, one.host, one.port] = one.basic
+                self._lent[group.name, one.scheme, one.host, one.port] = one.basic
 
     def reconsider(self, branch: str) -> None:
         """End the branch's connections that its rules, having changed, do not let out any more."""

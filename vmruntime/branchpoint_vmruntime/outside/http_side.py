@@ -116,14 +116,19 @@ class ClientSide(_Side):
         except h11.RemoteProtocolError as error:
             raise StreamResetError(f"the program broke its request off: {error}") from error
 
-    async def whole_body(self, limit: int) -> bytes | None:
-        """The body; None if it is longer than `limit`. StreamResetError."""
-        body = bytearray()
+    async def whole_body(self, limit: int, take: Callable[[int], bool]) -> bytes | None:
+        """The body; None if it is longer than `limit`, or `take` has no room for so much more.
+
+        StreamResetError.
+        """
+        pieces: list[bytes] = []
+        left = limit
         while piece := await self.body():
-            body += piece
-            if len(body) > limit:
+            left -= len(piece)
+            if left < 0 or not take(len(piece)):
                 return None
-        return bytes(body)
+            pieces.append(piece)
+        return b"".join(pieces)
 
     async def gone(self) -> None:
         """Wait until the program's connection is cut off, and raise that. Ends in no other way."""
@@ -206,4 +211,6 @@ class ServerSide(_Side):
         if self._ended:
             middle = "in the middle of its reply" if self._has_heard else "without a reply"
             return OutsideError(f"{self._name} ended the connection {middle}")
-        return OutsideError(f"{self._name} sent what is no HTTP: {error}")
+        # Behind a colon it quotes what was sent, and that may have a secret in it.
+        what = str(error).partition(":")[0]
+        return OutsideError(f"{self._name} sent what is no HTTP: {what}")

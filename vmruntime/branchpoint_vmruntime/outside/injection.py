@@ -16,6 +16,7 @@ from branchpoint_vmruntime.outside.placeholders import LOOKS_LIKE_ONE, MARK
 Headers = tuple[tuple[bytes, bytes], ...]
 
 _PLACE = "{}"
+_LEAST_BYTES_WITHIN = 8
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # They say where a message ends and where it goes: to set them would be to forge another request.
 _NOT_TO_BE_SET = {"host", "content-length", "transfer-encoding", "connection", "te", "upgrade"}
@@ -95,15 +96,33 @@ def forms(value: bytes) -> set[bytes]:
         html.escape(text),
         *_in_json(text),
     }
-    return {form.encode() for form in written} | {
-        base64.b64encode(value).rstrip(b"="),
-        base64.urlsafe_b64encode(value).rstrip(b"="),
-    }
+    return {form.encode() for form in written} | _in_base64(value)
 
 
 def credentials(value: bytes) -> bytes | None:
     """The part of a header's value that is Basic credentials as sent; None if it is none."""
     return value.partition(b" ")[2].strip() if _basic_credentials(value) is not None else None
+
+
+def lent_masks(basic: bytes) -> set[bytes]:
+    """What must not come back of Basic credentials, given with their scheme."""
+    sent = basic.partition(b" ")[2]
+    password = base64.b64decode(sent).partition(b":")[2]
+    return {sent, *forms(password)} if password else {sent}
+
+
+def _in_base64(value: bytes) -> set[bytes]:
+    """By itself, and, if it is long enough to be told from chance, in the middle of other text."""
+    found: set[bytes] = set()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        found.add(encode(value).rstrip(b"="))
+        if len(value) < _LEAST_BYTES_WITHIN:
+            continue
+        for before in (1, 2, 3):
+            written = encode(bytes(before) + value)
+            # Signs at either end hold bits of what is beside it as well.
+            found.add(written[-(-before * 8 // 6) : (before + len(value)) * 8 // 6])
+    return found
 
 
 def _in_json(text: str) -> set[str]:

@@ -17,12 +17,16 @@ _READING = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCredential:
-    """A user and a password of the host's configuration, which stay on the host."""
+    """A user and a password of the host's configuration, which stay on the host.
+
+    They go out by that scheme alone: what is for HTTPS is not sent in the clear.
+    """
 
     host: str
     port: int
     user: str
     password: str = field(repr=False)
+    scheme: str = "https"
 
     @property
     def basic(self) -> bytes:
@@ -68,7 +72,9 @@ class Place:
         credential = None
         if parts.username:
             user, password = unquote(parts.username), unquote(parts.password or "")
-            credential = GroupCredential(host=host, port=port, user=user, password=password)
+            credential = GroupCredential(
+                host=host, port=port, user=user, password=password, scheme=parts.scheme.lower()
+            )
         rule = Rule(
             host=host,
             ports=(port,),

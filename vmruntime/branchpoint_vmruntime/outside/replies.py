@@ -1,7 +1,7 @@
 """A server's reply on its way to a machine: secrets taken out of it, and what is kept of it."""
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from branchpoint_vmruntime.errors import OutsideError
 from branchpoint_vmruntime.ledger.replay import RecordedReply
@@ -68,18 +68,22 @@ class Screen:
             yield data
             return
         try:
-            while data:
-                yield self._unpacking.decompress(data, _PIECE_BYTES)
-                data = self._unpacking.unconsumed_tail
+            is_full = False
+            # What has been taken in whole may still fill more than one piece.
+            while data or is_full:
+                piece = self._unpacking.decompress(data, _PIECE_BYTES)
+                data, is_full = self._unpacking.unconsumed_tail, len(piece) == _PIECE_BYTES
+                yield piece
         except zlib.error as error:
             raise OutsideError(f"the reply cannot be unpacked: {error}") from error
 
 
 class Keeping:
-    """Keeps a reply as it is passed on, up to a size."""
+    """Keeps a reply as it is passed on, up to a size, and while `take` has room for it."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, take: Callable[[int], bool]) -> None:
         self._most_bytes = most_bytes
+        self._take = take
         self._head: tuple[int, bytes, Headers] | None = None
         self._body = bytearray()
         self._is_whole = False
@@ -91,10 +95,12 @@ class Keeping:
 
     def feed(self, data: bytes) -> None:
         """Take a piece of its body."""
-        if len(self._body) + len(data) > self._most_bytes:
+        if self._is_too_large:
+            return
+        if len(self._body) + len(data) > self._most_bytes or not self._take(len(data)):
             self._is_too_large = True
             self._body.clear()
-        if not self._is_too_large:
+        else:
             self._body += data
 
     def end(self) -> None:

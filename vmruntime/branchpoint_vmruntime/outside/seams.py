@@ -11,6 +11,7 @@ from branchpoint_vmruntime.outside.crossings import Crossings
 from branchpoint_vmruntime.outside.facts import Who
 from branchpoint_vmruntime.outside.injection import Headers
 from branchpoint_vmruntime.outside.policy import Policies
+from branchpoint_vmruntime.outside.room import Room
 from branchpoint_vmruntime.outside.tasks import Lasting
 from branchpoint_vmruntime.outside.upstream import Upstream
 from branchpoint_vmruntime.outside.vault import Injected
@@ -98,7 +99,11 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """All that one request may need. `lent` are values for `Authorization`, by group and place."""
+    """All that one request may need.
+
+    `lent` are values for `Authorization`, by group, scheme, host and port. In `room` is what is
+    held of requests that bear a key.
+    """
 
     policies: Policies
     ledger: Book
@@ -111,4 +116,5 @@ class Tools:
     patience: Patience
     crossings: Crossings
     lasting: Lasting
-    lent: Mapping[tuple[str, str, int], bytes]
+    room: Room
+    lent: Mapping[tuple[str, str, str, int], bytes]

@@ -6,7 +6,7 @@ from functools import partial
 from branchpoint_vmruntime.errors import MachineError, OutsideError, RefusedError
 from branchpoint_vmruntime.ledger import EntryKind
 from branchpoint_vmruntime.outside.account import Account
-from branchpoint_vmruntime.outside.facts import WEB_PORTS, Rule
+from branchpoint_vmruntime.outside.facts import HTTPS_PORT, Rule
 from branchpoint_vmruntime.outside.head import Origin
 from branchpoint_vmruntime.outside.masking import Mask
 from branchpoint_vmruntime.outside.names import with_port
@@ -14,10 +14,10 @@ from branchpoint_vmruntime.outside.passage import Counted, Passage
 from branchpoint_vmruntime.outside.renewal import Renewable
 from branchpoint_vmruntime.outside.seams import Patience, Tools
 from branchpoint_vmruntime.outside.tasks import at_most_idle, together
+from branchpoint_vmruntime.outside.upstream import Route, check
 from branchpoint_vmruntime.outside.wire import TlsWire, Unread, Wire, part, within
 
 ServeHttp = Callable[[Wire, Origin], Awaitable[None]]
-HTTPS_PORT = WEB_PORTS[1]
 _TLS_HANDSHAKE = 0x16
 
 
@@ -64,6 +64,7 @@ class Tunnels:
         passage = Passage(safe=False, kind=EntryKind.TUNNEL)
         try:
             route = await self._tools.upstream.find(rule, host, port)
+            self._judge_anew(route)
         except RefusedError:
             raise
         except OutsideError as error:
@@ -81,6 +82,14 @@ class Tunnels:
                 await carry(await greet(), server, passage, self._tools.patience, again=again)
             finally:
                 await server.close()
+
+    def _judge_anew(self, route: Route) -> None:
+        """A name may take long to be found; by then something else may hold. RefusedError."""
+        branch = self._account.who.branch
+        rule = self._tools.policies.judge(branch, route.host, route.port, None)
+        check(rule, route.host, route.addresses)
+        if self._must_be_opened(rule, with_port(route.host, route.port)):
+            raise RefusedError("what holds for it has changed just now: try again")
 
     async def _look_into(self, program: Unread, host: str, port: int) -> None:
         url = with_port(host, port)

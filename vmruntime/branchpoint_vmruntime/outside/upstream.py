@@ -162,8 +162,14 @@ def check(rule: Rule, host: str, addresses: Sequence[Address]) -> None:
             leads = "is" if host == str(address) else f"leads to {address},"
             raise RefusedError(
                 f"{host} {leads} {kind}",
-                hint=f"%egress allow {rule.host} --private",
+                hint=f"%egress allow {_as_typed(rule)} --private",
             )
+
+
+def _as_typed(rule: Rule) -> str:
+    if rule.ports == WEB_PORTS:
+        return f"[{rule.host}]" if ":" in rule.host else rule.host
+    return " ".join(with_port(rule.host, port) for port in rule.ports)
 
 
 def _kind(address: Address) -> str:
@@ -171,7 +177,7 @@ def _kind(address: Address) -> str:
     if isinstance(address, IPv6Address):
         if inner := _embedded(address):
             return _kind(inner)
-        if address.scope_id is not None:
+        if address.scope_id is not None or address.is_site_local:
             return "an address of a local network"
     if address.is_loopback or address.is_unspecified or _is_own(address):
         return "an address of the host itself"

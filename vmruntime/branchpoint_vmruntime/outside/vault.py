@@ -177,7 +177,8 @@ class Vault:
             for (name, before), (_, after) in zip(headers, filled, strict=True)
             if before != after
         }
-        masks = _masks(values.values(), filled, changed)
+        # What an earlier request left there may come back in any reply.
+        masks = _masks((values.get(it.spec.name, it.value) for it in bound), filled, changed)
         for kept in _with_header(bound):
             template = kept.template
             # A request that names a secret in that header by its placeholder knows what it wants.
