@@ -42,6 +42,16 @@ def test_addresses_that_are_not_of_the_outside_world_are_refused(address: str) -
     assert caught.value.hint == f"%egress allow {HOST} --private"
 
 
+@pytest.mark.parametrize(
+    ("ports", "line"),
+    [((80, 443), HOST), ((8443,), f"{HOST}:8443"), ((22, 80), f"{HOST}:22 {HOST}:80")],
+)
+def test_the_hint_allows_the_same_ports(ports: tuple[int, ...], line: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        check(Rule(host=HOST, ports=ports), HOST, [ip_address("10.0.0.1")])
+    assert caught.value.hint == f"%egress allow {line} --private"
+
+
 @pytest.mark.parametrize("address", [OUTSIDE, "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
 def test_addresses_of_the_outside_world_are_fine(address: str) -> None:
     check(Rule(host=HOST), HOST, [ip_address(address)])
