@@ -177,7 +177,7 @@ def _kind(address: Address) -> str:
     if isinstance(address, IPv6Address):
         if inner := _embedded(address):
             return _kind(inner)
-        if address.scope_id is not None:
+        if address.scope_id is not None or address.is_site_local:
             return "an address of a local network"
     if address.is_loopback or address.is_unspecified or _is_own(address):
         return "an address of the host itself"
