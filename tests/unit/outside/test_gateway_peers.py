@@ -149,7 +149,7 @@ async def test_a_name_that_leads_inside_is_refused(address: str) -> None:
             reply = await it.get(f"http://{HOST}:{port}/")
             assert it.entry().draft.decision is Decision.REFUSED
     assert (reply.status, web.heads) == (403, [])
-    assert f"%egress allow {HOST} --private" in reply.body.decode()
+    assert f"%egress allow {HOST}:{port} --private" in reply.body.decode()
 
 
 @in_a_loop
