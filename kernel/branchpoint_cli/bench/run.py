@@ -14,6 +14,7 @@ from rich.markdown import Markdown
 from branchpoint_cli.bench.explore import explorations
 from branchpoint_cli.bench.figures import Figure, as_json, as_markdown
 from branchpoint_cli.bench.machines import Bench, forks, pauses, rollbacks, sizes
+from branchpoint_cli.bench.outside import outside
 from branchpoint_cli.bench.proxy import round_trips
 from branchpoint_cli.bench.stock import stock
 from branchpoint_vmruntime import Manifest, Runtime, host
@@ -45,6 +46,7 @@ async def _measure(output: Path, runs: int, console: Console) -> tuple[list[Figu
             ("explore", explorations(bench)),
             ("pauses", pauses(bench)),
             ("sizes", sizes(bench, start)),
+            ("the outside", outside(runtime, runs)),
         ]
         for title, step in steps:
             with console.status(title):
