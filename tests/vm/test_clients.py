@@ -23,6 +23,7 @@ TEXT = "here it is"
 FORK = "ahead"
 FETCHED = {
     "curl": "!curl -sS {url}",
+    "wget": "!wget -qO- {url}",
     "urllib": "import urllib.request\nprint(urllib.request.urlopen('{url}').read().decode())",
 }
 INSTALLED = {

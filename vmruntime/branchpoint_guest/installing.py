@@ -33,6 +33,9 @@ def trust(root: Path) -> None:
     trusted = root / "run/branchpoint/ca.pem"
     trusted.write_bytes(bundle.read_bytes())
     trusted.chmod(0o644)
+    # For programs that heed none of the variables, such as wget.
+    bundle.unlink()
+    bundle.symlink_to("../../../run/branchpoint/ca.pem")
     # apt heeds no variable for this.
     (root / "etc/apt/apt.conf.d").mkdir(parents=True, exist_ok=True)
     (root / "etc/apt/apt.conf.d/99branchpoint").write_text(_APT_TRUST)

@@ -97,6 +97,18 @@ def test_at_boot_the_images_certificates_are_trusted_and_apt_told(tmp_path: Path
     assert told == 'Acquire::https::CaInfo "/run/branchpoint/ca.pem";\n'
 
 
+def test_programs_that_heed_no_variable_find_the_same_certificates(tmp_path: Path) -> None:
+    bundle = tmp_path / "etc/ssl/certs/ca-certificates.crt"
+    bundle.parent.mkdir(parents=True)
+    (tmp_path / "run/branchpoint").mkdir(parents=True)
+    bundle.write_text("certificates")
+    for _ in range(2):
+        trust(tmp_path)
+    assert bundle.read_text() == "certificates"
+    (tmp_path / "run/branchpoint/ca.pem").write_text("and the session's")
+    assert bundle.read_text() == "and the session's"
+
+
 def test_an_image_without_certificates_boots_all_the_same(tmp_path: Path) -> None:
     trust(tmp_path)
     assert list(tmp_path.iterdir()) == []
