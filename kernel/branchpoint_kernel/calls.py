@@ -26,6 +26,7 @@ Answer = Mapping[str, Any]
 # What may wait for another call of the same machine, or takes long and changes no branch.
 _BESIDE_OTHERS = ("explore", "once")
 _MAGICS_BESIDE_OTHERS = ("put", "get")
+MOST_BESIDE_OTHERS = 512
 
 
 class Calls:
@@ -55,13 +56,17 @@ class Calls:
         self._tasks.create_task(self._serve(pump, channel), name=f"calls of {pump.branch.name}")
 
     async def _serve(self, pump: Pump, channel: CallChannel) -> None:
+        # What a caller has given up may go on here for a while.
+        room = asyncio.Semaphore(MOST_BESIDE_OTHERS)
         while True:
             try:
                 call = await channel.next()
             except BranchpointError:
                 return
             if _goes_beside_others(call.request):
-                self._tasks.create_task(self._answer(pump, channel, call))
+                await room.acquire()
+                task = self._tasks.create_task(self._answer(pump, channel, call))
+                task.add_done_callback(lambda _: room.release())
             else:
                 await self._answer(pump, channel, call)
 

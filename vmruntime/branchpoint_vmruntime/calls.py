@@ -10,6 +10,7 @@ from branchpoint_vmruntime.session import GuestCall
 
 # More at once than any program in a guest has use for: one that asks on and on is refused.
 MAX_OPEN_CALLS = 256
+_SCALARS = (str, int, float, type(None))
 
 
 class CallQueue:
@@ -23,11 +24,16 @@ class CallQueue:
         self._end: MachineError | None = None
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """A call the guest tells of. One too many gets its refusal at once."""
-        number: int = event["id"]
+        """A call the guest tells of. One too many gets its refusal at once.
+
+        ValueError if it is none that the guest's own would tell of.
+        """
+        number: object = event["id"]
         request: object = event["request"]
-        if not isinstance(request, dict):
-            self._send(number, _refusal("what was asked for is not a JSON object"))
+        if type(number) is not int or number in self._open:
+            raise ValueError(f"a call under the number {number!r}")
+        if not _is_flat(request):
+            self._send(number, _refusal("what was asked for is not a JSON object of texts"))
         elif len(self._open) >= MAX_OPEN_CALLS:
             self._send(number, _refusal(f"{MAX_OPEN_CALLS} calls wait for their answers already"))
         else:
@@ -39,6 +45,9 @@ class CallQueue:
         """The caller waits no more."""
         if call := self._open.pop(number, None):
             call.gone.set()
+            # Otherwise calls that are begun and given up would gather here.
+            if call in self._queue:
+                self._queue.remove(call)
 
     async def next(self) -> GuestCall:
         """The next call, once there is one whose caller still waits."""
@@ -64,6 +73,15 @@ class CallQueue:
         for number in list(self._open):
             self.note_gone(number)
         self._arrived.set()
+
+
+def _is_flat(request: object) -> bool:
+    if not isinstance(request, dict):
+        return False
+    return all(
+        isinstance(value, _SCALARS)
+        for value in request.values()  # pyright: ignore[reportUnknownVariableType]
+    )
 
 
 def _refusal(why: str) -> dict[str, Any]:

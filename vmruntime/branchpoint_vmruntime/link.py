@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from branchpoint_guest import wire
+from branchpoint_vmruntime import link_bounds as bounds
 from branchpoint_vmruntime.errors import (
     GuestRefusedError,
     GuestSilentError,
@@ -23,7 +24,7 @@ CHUNK_BYTES = 256 << 10
 # What may wait on one lane for the guest to read before its senders wait themselves.
 WAITING_LIMIT_BYTES = 64 << 10
 # What taking apart bytes that are not what the wire says can raise.
-_GARBAGE = (ValueError, LookupError, TypeError)
+_GARBAGE = (ValueError, LookupError, TypeError, RecursionError)
 
 
 class ControlLink(asyncio.Protocol):
@@ -39,7 +40,7 @@ class ControlLink(asyncio.Protocol):
         self.on_broken: Callable[[MachineError], None] = self.fail
         self._on_event = on_event
         self._console = console
-        self._reader = wire.FrameReader()
+        self._reader = wire.FrameReader(bounds.MOST_MESSAGE_BYTES)
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._free = asyncio.Event()
@@ -159,6 +160,7 @@ class ControlLink(asyncio.Protocol):
                 number, *fields = wire.unpack_fields(frame.body)
                 self._settle(int(number), {"fields": fields})
             case _:
+                bounds.require_few_marks(frame.body)
                 message = wire.decode_control(frame)
                 if message.get("op") == "reply":
                     self._settle(message["id"], message)
@@ -168,11 +170,18 @@ class ControlLink(asyncio.Protocol):
     def _settle(self, number: int, reply: dict[str, Any]) -> None:
         answer = self._waiting.get(number)
         if answer is not None and not answer.done():
-            answer.set_result(reply)
+            answer.set_result(_Reply(reply))
 
     def _write(self, kind: wire.Kind, body: bytes) -> None:
         if self._transport is not None and self._end is None:
             self._transport.write(wire.encode(kind, self.generation, body))
+
+
+class _Reply(dict[str, Any]):
+    """An answer of the guest's, which need not have in it what it should."""
+
+    def __missing__(self, name: str) -> object:
+        raise GuestRefusedError(f"the machine's answer has no {name!r}")
 
 
 class KernelLink(asyncio.Protocol):
@@ -186,11 +195,12 @@ class KernelLink(asyncio.Protocol):
         self._generation = 0
         self.sent = 0
         self.received = 0
-        self._reader = wire.FrameReader()
+        self._reader = wire.FrameReader(bounds.MOST_MESSAGE_BYTES)
         self._incoming = wire.Incoming()
         self._outgoing = wire.Outgoing(CHUNK_BYTES)
         self._queues: tuple[deque[list[bytes]], ...] = tuple(deque() for _ in wire.LANES)
         self._queued_bytes = 0
+        self._bounds = bounds.Bounds()
         self._draining = 0
         self._arrived = asyncio.Event()
         self._gate = asyncio.Event()
@@ -221,6 +231,7 @@ class KernelLink(asyncio.Protocol):
         self.sent = 0
         self.received = 0
         self._incoming = wire.Incoming()
+        self._bounds = bounds.Bounds()
 
     async def send(self, parts: Sequence[bytes]) -> None:
         """Queue a message for the kernel; waits while the machine is at rest or slow to read."""
@@ -246,7 +257,7 @@ class KernelLink(asyncio.Protocol):
             self._arrived.clear()
             await self._arrived.wait()
         parts = next(queue for queue in self._queues if queue).popleft()
-        self._queued_bytes -= sum(map(len, parts))
+        self._queued_bytes -= bounds.weight(parts)
         self._regulate()
         return parts
 
@@ -312,12 +323,13 @@ class KernelLink(asyncio.Protocol):
         for frame in self._reader.feed(data):
             if frame.generation != self.generation:
                 continue
+            self._bounds.require(frame)
             parts = self._incoming.take(frame)
             if parts is None:
                 continue
             self.received += 1
             self._queues[frame.lane].append(parts)
-            self._queued_bytes += sum(map(len, parts))
+            self._queued_bytes += bounds.weight(parts)
 
     def _regulate(self) -> None:
         """Read on while there is room for what comes; the guest waits otherwise."""
