@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from branchpoint_cli import forward, ledger
-from branchpoint_cli.bench.run import run_bench
+from branchpoint_cli.bench.run import PARTS, run_bench
 from branchpoint_cli.demo import run_demo
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_kernel import kernelspec
@@ -64,7 +64,7 @@ def demo(options: argparse.Namespace, console: Console) -> int:
 
 def bench(options: argparse.Namespace, console: Console) -> int:
     """Measure what operations cost, each against its floor in the same run."""
-    return run_bench(options.output, runs=options.runs, console=console)
+    return run_bench(options.output, runs=options.runs, only=options.only, console=console)
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -88,6 +88,7 @@ def arguments() -> argparse.ArgumentParser:
     ledger.add_arguments(add("ledger", ledger.run))
     measure = add("bench", bench)
     measure.add_argument("--runs", type=int, default=10, help="how often each is measured")
+    measure.add_argument("--only", choices=PARTS, help="the one part to measure")
     measure.add_argument("--output", type=Path, default=Path("bench-output"))
     return parser
 

@@ -3,10 +3,9 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -19,11 +18,15 @@ from branchpoint_cli.bench.proxy import round_trips
 from branchpoint_cli.bench.stock import stock
 from branchpoint_vmruntime import Manifest, Runtime, host
 
+# What can be measured, in this order.
+PARTS = ("forks", "rollbacks", "stock", "proxy", "explore", "pauses", "sizes", "outside")
 
-def run_bench(output: Path, *, runs: int, console: Console) -> int:
-    """Measure everything, print the table, write `bench.md` and `bench.json`."""
+
+def run_bench(output: Path, *, runs: int, only: str | None, console: Console) -> int:
+    """Measure all parts or one, print the table, write `bench.md` and `bench.json`."""
     output.mkdir(parents=True, exist_ok=True)
-    figures, machine = asyncio.run(_measure(output, runs, console))
+    parts = PARTS if only is None else (only,)
+    figures, machine = asyncio.run(_measure(parts, runs, console))
     text = f"{machine}\n\n{as_markdown(figures)}"
     (output / "bench.md").write_text(text)
     (output / "bench.json").write_text(as_json(figures))
@@ -31,28 +34,28 @@ def run_bench(output: Path, *, runs: int, console: Console) -> int:
     return 0
 
 
-async def _measure(output: Path, runs: int, console: Console) -> tuple[list[Figure], str]:
+async def _measure(parts: Sequence[str], runs: int, console: Console) -> tuple[list[Figure], str]:
     figures: list[Figure] = []
     async with Runtime() as runtime, runtime.session(Manifest()) as session:
         accelerator = await runtime.accelerator()
         bench = Bench(session, runs, runtime.home.live / session.record.id)
         await session.current.run("import itertools; numbers = itertools.count()")
         start = await session.checkpoint("start")
-        steps: list[tuple[str, Coroutine[Any, Any, list[Figure]]]] = [
-            ("forks", forks(bench, start)),
-            ("rollbacks", rollbacks(bench, start)),
-            ("stock QEMU", stock(bench, start)),
-            ("the proxy", round_trips(bench)),
-            ("explore", explorations(bench)),
-            ("pauses", pauses(bench)),
-            ("sizes", sizes(bench, start)),
-            ("the outside", outside(runtime, runs)),
-        ]
-        for title, step in steps:
-            with console.status(title):
-                measured = await step
+        measures: Mapping[str, Callable[[], Awaitable[list[Figure]]]] = {
+            "forks": lambda: forks(bench, start),
+            "rollbacks": lambda: rollbacks(bench, start),
+            "stock": lambda: stock(bench, start),
+            "proxy": lambda: round_trips(bench),
+            "explore": lambda: explorations(bench),
+            "pauses": lambda: pauses(bench),
+            "sizes": lambda: sizes(bench, start),
+            "outside": lambda: outside(runtime, runs),
+        }
+        for part in parts:
+            with console.status(part):
+                measured = await measures[part]()
             figures += measured
-            console.print(f"measured: {title}")
+            console.print(f"measured: {part}")
     command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     memory = host.memory().total_bytes >> 30
     machine = (
