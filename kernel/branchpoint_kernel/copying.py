@@ -1,6 +1,8 @@
 """`%put` and `%get`: files into a machine and out of it, one after another, whole or not at all."""
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -8,11 +10,13 @@ from branchpoint_kernel.commands import Copy, Put
 from branchpoint_kernel.outside_rendering import copied_line
 from branchpoint_kernel.told import Told
 from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.outside.sources import Stamp, stamp
 from branchpoint_vmruntime.outside.transfer import confined
 from branchpoint_vmruntime.session import Branch, Session
 
 IN, OUT = "→", "←"
 _PATTERN = "*?["
+_ANY_DEPTH = "**"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Copying:
         self._session = session
         self._folder = folder
         # What code in machines has made, and so may replace.
-        self._made_inside: set[Path] = set()
+        self._made_inside: dict[Path, Stamp | None] = {}
 
     async def copy(
         self, command: Copy, branch: str | None, on_step: OnStep = nobody_watches
@@ -71,8 +75,12 @@ class Copying:
         UsageError or TransferError in words; the files before the one that failed are there.
         """
         puts = isinstance(command, Put)
-        ways = self._put_ways(command) if puts else self._get_ways(command)
-        if branch is not None and not puts:
+        within = None if branch is None else self._folder
+        if puts:
+            ways = self._put_ways(command, await self._sources(command, within))
+        else:
+            ways = self._get_ways(command)
+        if within is not None and not puts:
             for way in ways:
                 self._require_new(way)
         machine = self._session.current if branch is None else self._session.branch(branch)
@@ -80,10 +88,10 @@ class Copying:
         for number, way in enumerate(ways, 1):
             step = Step(IN if puts else OUT, way.name, number, len(ways), 0, None)
             on_step(step)
-            within = None if branch is None else self._folder
             copied.append(await self._copy_one(machine, way, step, on_step, within))
             if not puts and branch is not None:
-                self._made_inside.add(Path(copied[-1].path))
+                made = Path(copied[-1].path)
+                self._made_inside[made] = stamp(made)
         lines = [
             copied_line(
                 IN if puts else OUT,
@@ -122,8 +130,14 @@ class Copying:
             )
         return _Copied(way, done.path, done.size_bytes, round(done.seconds * 1000, 1))
 
-    def _put_ways(self, command: Copy) -> list[_Way]:
-        hosts = [path for name in command.files for path in self._found(name)]
+    async def _sources(self, command: Copy, within: Path | None) -> list[Path]:
+        found: list[Path] = []
+        for name in command.files:
+            # To look for what is named like that may take long.
+            found += await asyncio.to_thread(self._found, name, within)
+        return found
+
+    def _put_ways(self, command: Copy, hosts: Sequence[Path]) -> list[_Way]:
         _require_distinct([path.name for path in hosts])
         target = command.to or ""
         if len(hosts) > 1 and target and not target.endswith("/"):
@@ -140,16 +154,22 @@ class Copying:
             for name, guest in zip(names, command.files, strict=True)
         ]
 
-    def _found(self, name: str) -> Iterator[Path]:
-        path = self._place(name)
+    def _found(self, name: str, within: Path | None) -> list[Path]:
+        if within is None:
+            path = self._place(name)
+            anchor = Path(path.anchor)
+        else:
+            # What is outside must not even be looked at: that too says what is there.
+            path, anchor = confined(Path(name), within), Path(os.path.realpath(within))
+            if name.count(_ANY_DEPTH) > 1:
+                raise UsageError(f"{name!r} has more than one {_ANY_DEPTH}")
         if not any(sign in name for sign in _PATTERN) or path.exists():
-            yield path
-            return
-        anchor = Path(path.anchor)
-        found = sorted(p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
+            return [path]
+        matches = anchor.glob(str(path.relative_to(anchor)))
+        found = sorted(p for p in matches if _may_be_seen(p, within) and p.is_file())
         if not found:
             raise UsageError(f"no file is named like {name!r}", hint=f"looked in {self._folder}")
-        yield from found
+        return found
 
     def _place(self, name: str) -> Path:
         if "\0" in name:
@@ -166,11 +186,22 @@ class Copying:
         """No machine is to be trusted with what is there already."""
         host = confined(way.host, self._folder)
         there = host / way.name if host.is_dir() else host
-        if there.exists() and there not in self._made_inside:
+        made = self._made_inside.get(there)
+        if there.exists() and (made is None or made != stamp(there)):
             raise UsageError(
                 f"code in a machine does not replace {self._shown(there)}",
                 hint="write it at the top level of a cell, which may",
             )
+
+
+def _may_be_seen(path: Path, within: Path | None) -> bool:
+    if within is None:
+        return True
+    try:
+        confined(path, within)
+    except UsageError:
+        return False
+    return True
 
 
 def _require_distinct(names: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.machinery import all_suffixes
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -26,10 +27,14 @@ from branchpoint_vmruntime.outside.pieces import (
     in_thread,
     send_contents,
 )
+from branchpoint_vmruntime.outside.sources import stamp
 from branchpoint_vmruntime.streams import Stream, StreamChannel
 
 # Beside a notebook it says what may leave the machine, and which of the host's secrets are used.
 MANIFEST = "branchpoint.yaml"
+# What code in a machine brings out must leave so much of the host's disk free.
+_SPARE_BYTES = 1 << 30
+_CODE = frozenset({*all_suffixes(), ".pth"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +112,20 @@ class Transfers:
         started = time.monotonic()
         _require_paths(source)
         target = _target(target, PurePosixPath(source).name)
-        target = confined(target, within) if within else target
+        before = None
+        if within:
+            target = confined(target, within)
+            _require_no_code(target)
+            before = stamp(target)
         with _telling(f"{source} was not brought out"):
             async with _opened(channel, "get", source) as stream:
                 incoming = Incoming(stream)
                 size = await incoming.size()
-                _require_room(target.parent, size)
+                _require_room(target.parent, size, spare=_SPARE_BYTES if within else 0)
                 with _aside(target.parent) as (file, part):
                     digest = await incoming.copy(file.write, progress)
+                    if within and stamp(target) != before:
+                        raise TransferError(f"{target} has changed meanwhile")
                     await in_thread(_put_in_place, file, part, target)
         return Transferred(
             path=str(target), size_bytes=size, digest=digest, seconds=time.monotonic() - started
@@ -255,8 +266,17 @@ def _target(path: Path, name: str) -> Path:
     return target
 
 
-def _require_room(folder: Path, size: int) -> None:
-    free = shutil.disk_usage(folder).free
+def _require_no_code(target: Path) -> None:
+    """Any Python that starts in the folder, such as another notebook's, imports what is there."""
+    if target.suffix in _CODE:
+        raise UsageError(
+            f"code inside a machine does not bring out {target.name}: the host might run it",
+            hint="a cell of the notebook may, with %get at its top level",
+        )
+
+
+def _require_room(folder: Path, size: int, *, spare: int) -> None:
+    free = max(0, shutil.disk_usage(folder).free - spare)
     if size > free:
         raise TransferError(
             f"the host has no room at {folder}: {size >> 20} MB are to come, "
