@@ -20,6 +20,7 @@ OUTSIDE = (
             "refused last. Not from inside a machine.\n\n"
             "    %egress allow pip\n"
             "    %egress allow api.example.org --method GET,HEAD\n"
+            "    %egress allow host.internal:11434 --private     a server on this computer\n"
             "    %egress deny api.example.org --branch all"
         ),
         takes=Takes.NOTHING,

@@ -12,7 +12,7 @@ from tests.unit.outside.egress import HOST, served
 
 from branchpoint_vmruntime.errors import OutsideError, RefusedError
 from branchpoint_vmruntime.outside.facts import Rule
-from branchpoint_vmruntime.outside.upstream import Address, Upstream, check
+from branchpoint_vmruntime.outside.upstream import THIS_COMPUTER, Address, Upstream, check
 from branchpoint_vmruntime.outside.wire import SocketWire
 
 OUTSIDE = "93.184.215.14"
@@ -50,6 +50,17 @@ def test_the_hint_allows_the_same_ports(ports: tuple[int, ...], line: str) -> No
     with pytest.raises(RefusedError) as caught:
         check(Rule(host=HOST, ports=ports), HOST, [ip_address("10.0.0.1")])
     assert caught.value.hint == f"%egress allow {line} --private"
+
+
+@in_a_loop
+async def test_a_name_of_its_own_leads_to_this_computer_if_it_is_allowed_as_private() -> None:
+    behind_a_proxy = upstream(OUTSIDE, proxies={"http": "http://proxy.example.com:3128"})
+    private = Rule(host=THIS_COMPUTER, ports=(8000,), private=True)
+    route = await behind_a_proxy.find(private, THIS_COMPUTER, 8000)
+    assert (str(route.addresses[0]), route.proxy) == ("127.0.0.1", None)
+    with pytest.raises(RefusedError) as caught:
+        await behind_a_proxy.find(Rule(host=THIS_COMPUTER, ports=(8000,)), THIS_COMPUTER, 8000)
+    assert caught.value.hint == f"%egress allow {THIS_COMPUTER}:8000 --private"
 
 
 @pytest.mark.parametrize("address", [OUTSIDE, "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])

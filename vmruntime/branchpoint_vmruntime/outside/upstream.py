@@ -21,6 +21,10 @@ from branchpoint_vmruntime.outside.wire import SocketWire
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 CONNECT_TIMEOUT_S = 15.0
+# What machines call the computer they run on, since `localhost` is themselves. The top-level domain
+# is reserved for private use (ICANN, 2024).
+THIS_COMPUTER = "host.internal"
+_LOOPBACK = (ip_address("127.0.0.1"), ip_address("::1"))
 # Their own, so that a resolver that does not answer holds up nothing else of the host's.
 _RESOLVERS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="resolver")
 _NAT64 = ip_network("64:ff9b::/96")
@@ -106,6 +110,8 @@ class Upstream:
             raise OutsideError(f"{name} cannot be reached: {error.strerror or error}") from error
 
     async def _addresses(self, host: str, port: int) -> Sequence[Address]:
+        if host == THIS_COMPUTER:
+            return _LOOPBACK
         literal = address_of(host)
         return [literal] if literal is not None else await self._resolve(host, port)
 
@@ -130,7 +136,11 @@ class Upstream:
         raise failure
 
     def _proxy_for(self, host: str, port: int) -> str | None:
-        if not self._proxies or _goes_direct(host, port, self._proxies.get("no", "")):
+        if (
+            host == THIS_COMPUTER
+            or not self._proxies
+            or _goes_direct(host, port, self._proxies.get("no", ""))
+        ):
             return None
         scheme = "http" if port == WEB_PORTS[0] else "https"
         return self._proxies.get(scheme) or self._proxies.get("all")
