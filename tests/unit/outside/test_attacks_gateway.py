@@ -20,7 +20,7 @@ from tests.unit.outside.egress import (
 from branchpoint_vmruntime.errors import RefusedError
 from branchpoint_vmruntime.ledger import Decision
 from branchpoint_vmruntime.outside import gateway
-from branchpoint_vmruntime.outside.facts import Rule
+from branchpoint_vmruntime.outside.facts import Limits, Rule
 from branchpoint_vmruntime.outside.upstream import check
 
 KEY = "Idempotency-Key: order-1"
@@ -127,3 +127,27 @@ async def test_a_reply_for_which_there_is_no_room_is_passed_on_and_not_kept(
         web.body = b"short"
         third = await it.get(url, "Idempotency-Key: 2", method="POST", body=b"x" * 900)
     assert (first.body, second.status, third.status) == (b"a" * 2000, 409, 200)
+
+
+@in_a_loop
+async def test_calls_at_once_do_not_go_far_beyond_a_budget() -> None:
+    asked, go_on = 0, asyncio.Event()
+    web = Web(
+        headers=[("Content-Type", "application/json")],
+        body=b'{"model": "m", "usage": {"prompt_tokens": 10, "completion_tokens": 0}}',
+    )
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == gateway.MOST_COUNTED_AT_ONCE:
+            go_on.set()
+        await go_on.wait()
+        await web(reader, writer)
+
+    async with served(slow) as port, edge(open_to(port), limits=Limits(tokens=10)) as it:
+        url = f"http://{HOST}:{port}/v1/chat/completions"
+        calls = [it.get(url, method="POST", body=b"{}") for _ in range(30)]
+        replies = await asyncio.gather(*calls)
+    assert sorted(reply.status for reply in replies) == [200] * 8 + [402] * 22
+    assert len(web.heads) == 8

@@ -201,7 +201,17 @@ class Exchange:
             await self._converse(route, injected, body)
 
     async def _converse(self, route: Route, injected: Injected, body: bytes | None) -> None:
-        """Send it, and pass the reply on. `body` is None if it is still to be read."""
+        """Send it, in its turn, and pass the reply on. `body` is None if it is still to be read."""
+        limits = self._tools.limits
+        if not self._is_model_call or not limits.is_limited:
+            await self._send(route, injected, body)
+            return
+        # What is under way is not counted yet: all at once they would go far beyond a budget.
+        async with self._tools.turns:
+            limits.check(self._account.who)
+            await self._send(route, injected, body)
+
+    async def _send(self, route: Route, injected: Injected, body: bytes | None) -> None:
         head, patience = self._head, self._tools.patience
         length = None if body is None else len(body)
         out = head.outgoing(injected.target, injected.headers, length=length)

@@ -35,6 +35,8 @@ PURPOSE = "egress"
 MOST_STREAMS = 256
 # Bodies and replies of all requests under keys that are under way, together.
 MOST_HELD_BYTES = 256 << 20
+# Calls of models under a budget, which can be so many calls beyond it.
+MOST_COUNTED_AT_ONCE = 8
 
 
 class Gateway:
@@ -71,6 +73,7 @@ class Gateway:
             crossings=Crossings(),
             lasting=self._lasting,
             room=Room(MOST_HELD_BYTES),
+            turns=asyncio.Semaphore(MOST_COUNTED_AT_ONCE),
             lent=self._lent,
         )
 

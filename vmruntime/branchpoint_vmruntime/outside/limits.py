@@ -38,7 +38,7 @@ class Standing:
 class Spending:
     """Holds a session to its limits.
 
-    A call that is under way counts when it has ended: the last one may go beyond a limit, the next
+    A call that is under way counts when it has ended: the last ones may go beyond a limit, the next
     one is refused. A fork does not begin anew, since its calls count for the session; only time is
     counted for each branch by itself, and from the moment this was made.
     """
@@ -51,6 +51,11 @@ class Spending:
         self._session = session
         self._currency = currency
         self._seconds: dict[str, float] = {}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether tokens or money have a limit."""
+        return self.limits.tokens is not None or self.limits.money is not None
 
     def check(self, who: Who) -> None:
         """BudgetError if a model may be asked no more: too many tokens, too much money."""

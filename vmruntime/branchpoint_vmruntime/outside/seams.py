@@ -1,5 +1,6 @@
 """What the proxy needs of the rest of a session's edge."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -84,6 +85,11 @@ class Counting(Protocol):
 class Purse(Protocol):
     """The budgets."""
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a budget for what models cost."""
+        ...
+
     def check(self, who: Who) -> None:
         """BudgetError before a model is called for nothing that is left."""
         ...
@@ -102,7 +108,7 @@ class Tools:
     """All that one request may need.
 
     `lent` are values for `Authorization`, by group, scheme, host and port. In `room` is what is
-    held of requests that bear a key.
+    held of requests that bear a key. `turns` are for calls of models under a budget.
     """
 
     policies: Policies
@@ -117,4 +123,5 @@ class Tools:
     crossings: Crossings
     lasting: Lasting
     room: Room
+    turns: asyncio.Semaphore
     lent: Mapping[tuple[str, str, str, int], bytes]
