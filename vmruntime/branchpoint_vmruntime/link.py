@@ -192,6 +192,8 @@ class KernelLink(asyncio.Protocol):
 
     def __init__(self, incarnation: str) -> None:
         self.incarnation = incarnation
+        # Called if the guest breaks the conversation off by what it sends.
+        self.on_broken: Callable[[MachineError], None] = self.fail
         self._generation = 0
         self.sent = 0
         self.received = 0
@@ -316,6 +318,7 @@ class KernelLink(asyncio.Protocol):
             self._take(data)
         except _GARBAGE as error:
             self.fail(_out_of_step(error))
+            self.on_broken(_out_of_step(error))
         self._arrived.set()
         self._regulate()
 

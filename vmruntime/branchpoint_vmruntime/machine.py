@@ -333,6 +333,7 @@ class Machine:
         # Without guestd nothing can be done with the kernel but wait for it.
         self._control.on_broken = self._fail_kernel
         self._kernel = await KernelLink.open(kernel, self.identity.incarnation)
+        self._kernel.on_broken = self._fail_kernel
         self._streams = await StreamLink.connect(streams, self.spec.console)
         self._watch = asyncio.create_task(self._go_on_once_there_is_space())
         self.process.on_end(self._on_process_end)

@@ -133,7 +133,7 @@ def test_a_fault_or_a_cut_is_unknown_and_said_in_words(
         assert refused.status == 409
         assert "'k' was begun on branch main at" in refused.words
         assert "Branchpoint-Unknown: retry" in refused.words
-        assert "%ledger --accept KEY" in refused.words
+        assert "%ledger --accept k`" in refused.words
         entry = ledger.entry(refused.number)
         assert entry is not None
         assert entry.draft.decision is Decision.REFUSED

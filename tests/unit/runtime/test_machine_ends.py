@@ -44,15 +44,20 @@ async def test_a_relay_that_ends_takes_the_kernel_with_it(tmp_path: Path) -> Non
             await it.machine.kernel.receive()
 
 
-@in_a_loop
-async def test_a_guest_that_breaks_off_its_conversation_with_us_has_lost_its_kernel(
-    tmp_path: Path,
+@pytest.mark.parametrize("port", ["control", "kernel"])
+def test_a_guest_that_breaks_off_its_conversation_with_us_has_lost_its_kernel(
+    tmp_path: Path, port: str
 ) -> None:
-    async with made_up(tmp_path) as it:
-        it.guest.write_control(b"\x00" * 64)
-        with pytest.raises(MachineError, match="could not be understood"):
-            await it.machine.kernel.receive()
-        assert it.machine.failure is not None
+    @in_a_loop
+    async def garble() -> None:
+        async with made_up(tmp_path) as it:
+            write = it.guest.write_control if port == "control" else it.guest.write_kernel
+            write(b"\x00" * 64)
+            with pytest.raises(MachineError, match="could not be understood"):
+                await it.machine.kernel.receive()
+            assert it.machine.failure is not None
+
+    garble()
 
 
 @in_a_loop

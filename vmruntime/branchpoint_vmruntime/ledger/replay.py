@@ -1,6 +1,7 @@
 """Requests that bear an Idempotency-Key: sent at most once in a session, then answered again."""
 
 import json
+import shlex
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,10 +21,6 @@ REPLAYED_HEADER = (b"Branchpoint-Replayed", b"true")
 # The other side did not let it in: whoever may by then can send it again.
 _REFUSALS = (401, 403, 407, 429)
 _LEAST_FAULT = 500
-_HOW_TO_GO_ON = (
-    "To send it again, add the header `Branchpoint-Unknown: retry` or use `%ledger --retry KEY`."
-    " If it did take place, `%ledger --accept KEY` says so."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +103,18 @@ class ReplayDesk:
             outcome = replace(outcome, state=_state_after(outcome.status))
         is_kept = reply is not None and outcome.state is OutcomeState.DONE
         result = _to_bytes(reply) if is_kept and reply is not None else None
+        if result is not None and not self._has_room(number, len(result)):
+            result = None
         self._under_way.discard(number)
         self._intents.settle(number, outcome, result=result)
 
     def ended(self, incarnation: str) -> None:
         """That machine is gone: of what it asked for and nobody is at, nobody knows the outcome."""
         self._intents.lose(incarnation)
+
+    def _has_room(self, number: int, count: int) -> bool:
+        entry = self._ledger.entry(number)
+        return entry is not None and self._ledger.has_room(entry.draft.session, count)
 
     def _has_holder(self, entry: Entry) -> bool:
         return entry.number in self._under_way
@@ -129,7 +132,7 @@ class ReplayDesk:
             ended = f"answered with {outcome.status}" if outcome and is_fault else "cut off"
             words = (
                 f"{draft.method} under the key {draft.key!r} was begun {when_and_where(entry)} and"
-                f" {ended}: nobody knows whether it took effect. {_HOW_TO_GO_ON}"
+                f" {ended}: nobody knows whether it took effect. {_how_to_go_on(draft.key)}"
             )
             return self._refuse(draft, 409, words)
         kept = self._ledger.result(entry.number)
@@ -155,6 +158,15 @@ class ReplayDesk:
         refused = replace(draft, decision=Decision.REFUSED, reason=words)
         outcome = Outcome(at=datetime.now(UTC), state=OutcomeState.REFUSED, status=status)
         return Refuse(status, words, self._ledger.note(refused, outcome))
+
+
+def _how_to_go_on(key: str) -> str:
+    name = shlex.quote(key)
+    return (
+        "To send it again, add the header `Branchpoint-Unknown: retry`"
+        f" or use `%ledger --retry {name}`."
+        f" If it did take place, `%ledger --accept {name}` says so."
+    )
 
 
 def _is_another(before: Draft, now: Draft) -> bool:
