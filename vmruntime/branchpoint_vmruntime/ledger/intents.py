@@ -53,7 +53,15 @@ class Intents:
         return entry
 
     def settle(self, number: int, outcome: Outcome, *, result: bytes | None = None) -> None:
-        """Write how it ended, and tell those who wait for it."""
+        """Write how it ended, and tell those who wait for it.
+
+        UsageError, and it is as before, if the result of a function is more than may be kept; a
+        reply is left out then.
+        """
+        if result is not None and not self._ledger.has_room(number, len(result)):
+            if self._kind is EntryKind.ONCE:
+                raise UsageError("the ledger keeps no more results of this size for this session")
+            result = None
         try:
             self._ledger.end(number, outcome, result=result)
             self._given_up.discard(number)

@@ -23,6 +23,10 @@ from branchpoint_vmruntime.ledger.rows import (
 )
 from branchpoint_vmruntime.ledger.schema import SCHEMA
 
+# Of a session. Its machines choose what they are, and nothing of the ledger is ever removed.
+MOST_RESULTS_BYTES = 2 << 30
+_FEW_BYTES = 4 << 10
+
 _ENTRIES = """
 SELECT entries.*, ended_at, state, status, sent_bytes, received_bytes, duration_ms, model,
     tokens_in, tokens_out, micros, note
@@ -39,6 +43,7 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._kept_bytes: dict[str, int] = {}
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -139,6 +144,27 @@ class Ledger:
             once=EntryKind.ONCE.value,
         )
         return [entry_from_row(row) for row in rows]
+
+    def has_room(self, number: int, count: int) -> bool:
+        """Whether so many bytes of results may be kept of an entry; then they count.
+
+        Few always may: that a result was not kept is one as well.
+        """
+        entry = self.entry(number)
+        if count <= _FEW_BYTES or entry is None:
+            return True
+        session = entry.draft.session
+        if session not in self._kept_bytes:
+            rows = self._database.rows(
+                "SELECT coalesce(sum(length(content)), 0) FROM results WHERE entry IN"
+                " (SELECT number FROM entries WHERE session = :session)",
+                session=session,
+            )
+            self._kept_bytes[session] = rows[0][0]
+        if self._kept_bytes[session] + count > MOST_RESULTS_BYTES:
+            return False
+        self._kept_bytes[session] += count
+        return True
 
     def keep_result(self, number: int, result: bytes) -> None:
         """Keep what came of an entry; what is kept later counts more."""
