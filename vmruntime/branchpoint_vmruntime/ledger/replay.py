@@ -103,18 +103,12 @@ class ReplayDesk:
             outcome = replace(outcome, state=_state_after(outcome.status))
         is_kept = reply is not None and outcome.state is OutcomeState.DONE
         result = _to_bytes(reply) if is_kept and reply is not None else None
-        if result is not None and not self._has_room(number, len(result)):
-            result = None
         self._under_way.discard(number)
         self._intents.settle(number, outcome, result=result)
 
     def ended(self, incarnation: str) -> None:
         """That machine is gone: of what it asked for and nobody is at, nobody knows the outcome."""
         self._intents.lose(incarnation)
-
-    def _has_room(self, number: int, count: int) -> bool:
-        entry = self._ledger.entry(number)
-        return entry is not None and self._ledger.has_room(entry.draft.session, count)
 
     def _has_holder(self, entry: Entry) -> bool:
         return entry.number in self._under_way
