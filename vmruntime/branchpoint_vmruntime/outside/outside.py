@@ -200,9 +200,10 @@ class Outside:
         if newcomer.reason in BEGINS_A_BRANCH:
             self.policies.inherit(branch, newcomer.parent)
             self.vault.inherit(branch, newcomer.parent)
-        elif newcomer.checkpoint.branch != branch:
+        saved = newcomer.checkpoint
+        if saved.kind is not CheckpointKind.BASE and saved.branch != branch:
             # Its memory is now that of a machine of the other branch, placeholders and all.
-            self.vault.inherit(branch, newcomer.checkpoint.branch)
+            self.vault.inherit(branch, saved.branch)
         who = self._who(newcomer)
         self._note(who, EntryKind.WAKE, reason=newcomer.reason, key=newcomer.checkpoint.id)
         self._machines[newcomer.incarnation] = newcomer
@@ -211,7 +212,7 @@ class Outside:
         outfit = self._outfit(branch)
         if outfit != Outfit():
             await newcomer.machine.outfit(outfit, timeout_s=OUTFIT_TIMEOUT_S)
-        if newcomer.checkpoint.kind is CheckpointKind.BASE and self._spec.files:
+        if saved.kind is CheckpointKind.BASE and self._spec.files:
             brought = await self.transfers.unpack(
                 newcomer.machine.streams,
                 self._files_from,
