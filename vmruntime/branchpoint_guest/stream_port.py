@@ -5,9 +5,8 @@ import os
 from branchpoint_guest.mux import MOST_BODY_BYTES
 from branchpoint_guest.wire import STREAM, FrameReader
 
-# The driver (Linux 6.1) gives a page a read.
-_READ_BYTES = 32 * 1024
-_READS_A_TURN = 32
+# The driver (Linux 6.1) gives a page a read: several are gathered before they are looked at.
+_READ_BYTES = 128 * 1024
 
 
 class StreamPort:
@@ -21,6 +20,7 @@ class StreamPort:
         self.sent = 0
         self.absent = False
         self._reader = FrameReader(MOST_BODY_BYTES)
+        self._room = memoryview(bytearray(_READ_BYTES))
         self._rest = memoryview(b"")
 
     @property
@@ -40,24 +40,30 @@ class StreamPort:
         `absent` becomes true while the host has no end open: the descriptor is then readable
         without end and gives nothing.
         """
-        bodies: list[bytes] = []
-        for _ in range(_READS_A_TURN):
-            try:
-                data = os.read(self.descriptor, _READ_BYTES)
-            except BlockingIOError:
-                break
-            self.absent = not data
-            if not data:
-                self._reader = FrameReader(MOST_BODY_BYTES)
-                self._rest = memoryview(b"")
-                break
-            bodies += [
-                frame.body
-                for frame in self._reader.feed(data)
-                if frame.kind == STREAM and frame.generation == self.generation
-            ]
+        filled = self._fill()
+        bodies = [
+            frame.body
+            for frame in self._reader.feed(self._room[:filled])
+            if frame.kind == STREAM and frame.generation == self.generation
+        ]
+        if self.absent:
+            self._reader = FrameReader(MOST_BODY_BYTES)
+            self._rest = memoryview(b"")
         self.received += len(bodies)
         return bodies
+
+    def _fill(self) -> int:
+        filled = 0
+        while filled < _READ_BYTES:
+            try:
+                count = os.readv(self.descriptor, [self._room[filled:]])
+            except BlockingIOError:
+                break
+            self.absent = not count
+            if not count:
+                break
+            filled += count
+        return filled
 
     def put(self, frame: bytes) -> None:
         """Begin a frame, once the one before is written."""

@@ -170,7 +170,7 @@ class FrameReader:
         """Bytes received that are not a whole frame yet."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes | memoryview) -> list[Frame]:
         """Take what arrived; hand back every frame it completed."""
         self._buffer += data
         frames: list[Frame] = []
