@@ -171,7 +171,7 @@ class Runtime:
         facts = MachineFacts(
             qemu=tools.qemu.build,
             accelerator=accelerator.name,
-            cpu="max" if accelerator.name == "tcg" else "host",
+            cpu="max,erms=off" if accelerator.name == "tcg" else "host",
             memory_mib=manifest.size.memory_mib,
             vcpus=manifest.size.vcpus,
             image=image.digest,

@@ -219,7 +219,7 @@ def test_the_accelerator_decides_the_cpu() -> None:
     assert accelerator_args(KVM) == ["-accel", "kvm", "-cpu", "host,migratable=on"]
     [accelerator] = values(accelerator_args(TCG), "-accel")
     assert accelerator.split(",")[0] == "tcg"
-    assert values(accelerator_args(TCG), "-cpu") == ["max"]
+    assert values(accelerator_args(TCG), "-cpu") == ["max,erms=off"]
 
 
 def test_an_emulated_guest_is_told_the_tsc_rate() -> None:
