@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from branchpoint_guest import wire
-from branchpoint_vmruntime import link_bounds as bounds
 from branchpoint_vmruntime.errors import (
     GuestRefusedError,
     GuestSilentError,
     MachineEndedError,
     MachineError,
+)
+from branchpoint_vmruntime.link_bounds import (
+    MOST_MESSAGE_BYTES,
+    Bounds,
+    require_few_marks,
+    weight,
 )
 
 QUEUE_LIMIT_BYTES = 64 << 20
@@ -40,7 +45,7 @@ class ControlLink(asyncio.Protocol):
         self.on_broken: Callable[[MachineError], None] = self.fail
         self._on_event = on_event
         self._console = console
-        self._reader = wire.FrameReader(bounds.MOST_MESSAGE_BYTES)
+        self._reader = wire.FrameReader(MOST_MESSAGE_BYTES)
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._free = asyncio.Event()
@@ -160,7 +165,7 @@ class ControlLink(asyncio.Protocol):
                 number, *fields = wire.unpack_fields(frame.body)
                 self._settle(int(number), {"fields": fields})
             case _:
-                bounds.require_few_marks(frame.body)
+                require_few_marks(frame.body)
                 message = wire.decode_control(frame)
                 if message.get("op") == "reply":
                     self._settle(message["id"], message)
@@ -197,12 +202,12 @@ class KernelLink(asyncio.Protocol):
         self._generation = 0
         self.sent = 0
         self.received = 0
-        self._reader = wire.FrameReader(bounds.MOST_MESSAGE_BYTES)
+        self._reader = wire.FrameReader(MOST_MESSAGE_BYTES)
         self._incoming = wire.Incoming()
         self._outgoing = wire.Outgoing(CHUNK_BYTES)
         self._queues: tuple[deque[list[bytes]], ...] = tuple(deque() for _ in wire.LANES)
         self._queued_bytes = 0
-        self._bounds = bounds.Bounds()
+        self._bounds = Bounds()
         self._draining = 0
         self._arrived = asyncio.Event()
         self._gate = asyncio.Event()
@@ -233,7 +238,7 @@ class KernelLink(asyncio.Protocol):
         self.sent = 0
         self.received = 0
         self._incoming = wire.Incoming()
-        self._bounds = bounds.Bounds()
+        self._bounds = Bounds()
 
     async def send(self, parts: Sequence[bytes]) -> None:
         """Queue a message for the kernel; waits while the machine is at rest or slow to read."""
@@ -259,7 +264,7 @@ class KernelLink(asyncio.Protocol):
             self._arrived.clear()
             await self._arrived.wait()
         parts = next(queue for queue in self._queues if queue).popleft()
-        self._queued_bytes -= bounds.weight(parts)
+        self._queued_bytes -= weight(parts)
         self._regulate()
         return parts
 
@@ -332,7 +337,7 @@ class KernelLink(asyncio.Protocol):
                 continue
             self.received += 1
             self._queues[frame.lane].append(parts)
-            self._queued_bytes += bounds.weight(parts)
+            self._queued_bytes += weight(parts)
 
     def _regulate(self) -> None:
         """Read on while there is room for what comes; the guest waits otherwise."""
