@@ -90,7 +90,9 @@ class Relay:
                 )
                 await notebook.start()
                 self._notebook = notebook
-                self._publisher.status(self._state())
+                if self._state() == "idle":
+                    # A cell that waits tells of being busy itself, as its own.
+                    self._publisher.status("idle")
                 for request in self._early:
                     await notebook.forward(request)
                 tasks.create_task(notebook.watch())
