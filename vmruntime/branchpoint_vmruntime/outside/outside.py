@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -270,12 +271,16 @@ class Outside:
             elif outcome is not None:
                 raise outcome
 
+    @cached_property
+    def _trusted(self) -> str:
+        return trust_bundle(self._authority)
+
     def _outfit(self, branch: str) -> Outfit:
         """Variables and files for a branch; what was given to any machine once is taken away."""
         rules = self.policies.rules(branch)
         groups = [self._groups[name] for name in dict.fromkeys(r.group for r in rules) if name]
         wanted: dict[str, str] = dict(self.vault.issue(branch))
-        files: dict[str, str] = {CA_FILE: trust_bundle(self._authority)} if rules else {}
+        files: dict[str, str] = {CA_FILE: self._trusted} if rules else {}
         for group in groups:
             wanted |= group.environment
             files |= group.files
