@@ -57,6 +57,8 @@ def await_interrupted(awaited: str, kernel: FrontEnd) -> None:
 def question_interrupted(kernel: FrontEnd) -> None:
     request = kernel.execute("input('who? ')", allow_stdin=True)
     kernel.wait(lambda: kernel.of(request, "input_request"))
+    # Past the asking, or the traceback shows where in it the signal came.
+    kernel.listen_for(SETTLED_S)
     kernel.interrupt()
     kernel.finish(request)
     again = kernel.execute("input('again? ')", allow_stdin=True)

@@ -19,12 +19,14 @@ class FakeMonitor:
 
     Of several returns each is given once, the last for ever. What is in `silent` is never
     answered, what is in `holds` once that is set; `reached` tells that a command has arrived.
+    `early` are events it tells of before its first answer.
     """
 
     def __init__(self) -> None:
         self.returns: dict[str, list[Any]] = {"query-status": [{"status": "running"}]}
         self.errors: dict[str, str] = {}
         self.silent: set[str] = set()
+        self.early: list[str] = []
         self.holds: dict[str, asyncio.Event] = {}
         self.reached: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._held: set[asyncio.Task[None]] = set()
@@ -51,7 +53,10 @@ class FakeMonitor:
 
     def _carry_out(self, command: dict[str, Any]) -> None:
         name = command["execute"]
-        if name != "qmp_capabilities":
+        if name == "qmp_capabilities":
+            for event in self.early:
+                self.event(event, 0.0)
+        else:
             self.commands.append((name, command.get("arguments", {})))
         self.reached[name].set()
         if name not in self.silent:

@@ -28,14 +28,19 @@ class Monitor:
     async def connect(cls, sock: socket.socket, *, name: str) -> "Monitor":
         """Greet QEMU on our end of the pair; takes the socket over."""
         client = QMPClient(name)
+        monitor = cls(client)
+        # A machine may tell of an event, such as that it runs, before its answer to the greeting:
+        # qemu.qmp takes that for the answer, unless it reads along already.
+        client.negotiate = False
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 await client.connect(sock)
+                await client.execute("qmp_capabilities")
         except (QMPError, OSError, EOFError, TimeoutError, AssertionError) as error:
             # qemu.qmp 0.0.6 asserts its own state where QEMU ends while it is being greeted.
-            await cls(client).close()
+            await monitor.close()
             raise MachineError(f"QEMU's monitor did not answer: {error}") from error
-        return cls(client)
+        return monitor
 
     async def stop(self) -> None:
         """Stop the vCPUs; when this returns the guest's memory no longer changes."""

@@ -15,11 +15,12 @@ from branchpoint_vmruntime.monitor import Monitor
 
 
 @asynccontextmanager
-async def connected() -> AsyncGenerator[tuple[Monitor, FakeMonitor]]:
-    """A monitor and the QEMU it thinks it speaks to."""
+async def connected(*early: str) -> AsyncGenerator[tuple[Monitor, FakeMonitor]]:
+    """A monitor and the QEMU it thinks it speaks to, which first tells of `early` events."""
     ours, theirs = socketpair()
     ours.setblocking(False)  # noqa: FBT003
     async with fake_monitor(theirs) as qemu:
+        qemu.early.extend(early)
         monitor = await Monitor.connect(ours, name="test")
         try:
             yield monitor, qemu
@@ -33,6 +34,12 @@ async def test_devices_are_saved_without_the_memory(tmp_path: Path) -> None:
         await monitor.save_devices(tmp_path / "the devices")
         arguments = {"filename": str(tmp_path / "the devices"), "live": True}
         assert qemu.commands == [("xen-save-devices-state", arguments)]
+
+
+@in_a_loop
+async def test_a_machine_that_runs_before_its_monitor_is_greeted_has_a_monitor() -> None:
+    async with connected("RESUME") as (monitor, _qemu):
+        assert await monitor.status() == "running"
 
 
 @in_a_loop
