@@ -22,8 +22,8 @@ SILENT = (
     "%rollback {label} takes this branch back to its last checkpoint.\n"
 )
 UNHEEDED = (
-    "The interrupt has had no effect in {seconds:.0f} s: the code holds the interpreter, or "
-    "ignores it.\n%rollback {label}, or another magic in a cell of its own, is carried out at "
+    "The interrupt has not ended the cell, and nothing was heard of it for {seconds:.0f} s: the code "
+    "holds the interpreter, or goes on.\n%rollback {label}, or another magic in a cell of its own, is carried out at "
     "once.\n"
 )
 
@@ -46,11 +46,14 @@ class Vigil:
 
     async def after_interrupt(self, pump: Pump) -> None:
         """Say so if nothing comes of an interrupt, and let magics pass what runs."""
-        running, heard = pump.running, pump.heard
-        if running is None:
-            return
-        await asyncio.sleep(INTERRUPT_HEEDED_WITHIN_S)
-        if pump.ended is None and pump.running is running and pump.heard == heard:
+        running, heard = pump.running, -1
+        # What it says may have been said before, or while it cleans up: then it has its time anew.
+        while running is not None and pump.heard != heard:
+            heard = pump.heard
+            await asyncio.sleep(INTERRUPT_HEEDED_WITHIN_S)
+            if pump.ended is not None or pump.running is not running:
+                return
+        if running is not None:
             if not pump.stuck:
                 label = self._pumps.last_checkpoint(pump)
                 self._say(pump, UNHEEDED.format(seconds=INTERRUPT_HEEDED_WITHIN_S, label=label))

@@ -29,8 +29,8 @@ _UNSTEADY = (
     # A terminal's echo, which comes in time or not.
     (re.compile(r"\^C\r\n"), ""),
 )
-# Ours says after 5 s that an interrupt has had no effect yet, which depends on how busy a host is.
-_IMPATIENT = "The interrupt has had no effect in"
+# Ours says after 5 s that an interrupt has not ended the cell, which depends on how busy a host is.
+_IMPATIENT = "The interrupt has not ended the cell"
 # Replies that are all figures of this host and this moment: there the kinds must agree.
 _FIGURES = frozenset({"usage_reply", "connect_reply"})
 # A debugger tells of threads and modules as it comes across them.

@@ -57,7 +57,7 @@ async def test_an_interrupt_without_effect_is_told_and_magics_wait_no_longer(
 
         monkeypatch.setattr(notebook.session.current, "interrupt", have_no_effect)
         notebook.control("interrupt_request")
-        await notebook.wait_output(running.id, "has had no effect")
+        await notebook.wait_output(running.id, "has not ended the cell")
         assert (await notebook.run("%branches")).status == "ok"
         back = notebook.send("%rollback saved --no-safety")
         answer = await notebook.answer(running.id)
@@ -73,5 +73,5 @@ async def test_an_interrupt_with_effect_is_not_commented_on() -> None:
         answer = await notebook.answer(running.id)
         assert answer.reply["content"]["ename"] == "KeyboardInterrupt"
         await notebook.listen(0.5)
-        assert "no effect" not in (await notebook.answer(running.id)).text
+        assert "has not ended" not in (await notebook.answer(running.id)).text
         running.end()
