@@ -362,8 +362,10 @@ def _why_left(branch: Branch) -> str:
     match branch.state:
         case BranchState.DROPPED:
             return f"branch {branch.name!r} was given up, and what was under way in it"
-        case BranchState.PARKED:
-            return f"branch {branch.name!r} was saved with what is under way in it, and parked"
+        case BranchState.PARKED | BranchState.PAUSED:
+            return (
+                f"branch {branch.name!r} was saved, with what is under way, and is {branch.state}"
+            )
         case _:
             return (
                 f"branch {branch.name!r} went on from another moment; "

@@ -22,9 +22,9 @@ SILENT = (
     "%rollback {label} takes this branch back to its last checkpoint.\n"
 )
 UNHEEDED = (
-    "The interrupt has not ended the cell, and nothing was heard of it for {seconds:.0f} s: the code "
-    "holds the interpreter, or goes on.\n%rollback {label}, or another magic in a cell of its own, is carried out at "
-    "once.\n"
+    "The interrupt has not ended the cell, and nothing was heard of it for {seconds:.0f} s: the "
+    "code holds the interpreter, or goes on.\n%rollback {label}, or another magic in a cell of its "
+    "own, is carried out at once.\n"
 )
 
 

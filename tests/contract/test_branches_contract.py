@@ -150,10 +150,11 @@ async def test_the_witness_is_heard_for_every_checkpoint_of_whatever_kind(
         await session.fork(1, names=["other"])
         await session.rollback("user")
         await session.keep("other")
+        await session.pause("other")
         taken = [point for point in session.checkpoints() if point.kind is not CheckpointKind.BASE]
         assert {point.kind for point in taken} == set(CheckpointKind) - {CheckpointKind.BASE}
-        assert [point.moment.count for point in taken] == [1, 2, 3, 4, 5]
-        assert asked == ["main"] * 5
+        assert [point.moment.count for point in taken] == [1, 2, 3, 4, 5, 6]
+        assert asked == [*["main"] * 5, "other"]
         assert session.find("base").moment == Moment()
 
 

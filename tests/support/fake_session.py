@@ -6,8 +6,8 @@ pickled and the In[] number, and a wake starts another ipykernel and puts them b
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,10 +40,15 @@ from branchpoint_vmruntime.session import (
     Branch,
     ForkReport,
     KeepReport,
+    PauseReport,
+    ResumeReport,
     RollbackReport,
+    Turn,
     WakeReason,
     Witness,
+    nobody_hears,
     nothing_known,
+    nothing_runs,
 )
 from branchpoint_vmruntime.testimony import hear
 
@@ -62,6 +67,10 @@ class FakeSession:
         now = datetime.now(UTC)
         self.record = SessionRecord(id=SESSION, key="fake", created_at=now)
         self.witness: Witness = nothing_known
+        self.turn: Turn = nullcontext
+        self.executes: Callable[[str], bool] = nothing_runs
+        self.on_resumed: Callable[[ResumeReport], None] = nobody_hears
+        self._pins: set[CheckpointId] = set()
         self.inside = FakeInside()
         self.keeps_variables = True
         self.machines = MAX_FORKS + 1
@@ -247,6 +256,48 @@ class FakeSession:
                 await other.end(BranchState.PARKED)
             return KeepReport(branch=branch, parked=tuple(others), total_ms=50.0)
 
+    async def pause(self, name: str | None = None) -> PauseReport:
+        """Keep what can be kept, and end its kernel."""
+        async with self._busy:
+            branch = self._of(name)
+            if self.executes(branch.name):
+                raise UsageError(f"a cell runs in branch {branch.name!r}")
+            if branch.channel is None:
+                raise UsageError(f"branch {branch.name!r} has no machine")
+            label = self._next_label(f"paused-{branch.name}")
+            saved = await self._save(branch, label, CheckpointKind.PAUSED)
+            await branch.end(BranchState.PAUSED)
+            return PauseReport(branch=branch, checkpoint=saved, freed_bytes=64 << 20, total_ms=90.0)
+
+    async def resume(self, name: str | None = None) -> ResumeReport:
+        """Start a kernel with what was kept."""
+        async with self._busy:
+            return await self._resume(self._not_dropped(self._of(name)))
+
+    async def awake(self, name: str | None = None) -> FakeBranch:
+        """The branch, with a kernel again if it was paused."""
+        branch = self._of(name)
+        async with self._busy:
+            if branch.state is BranchState.PAUSED:
+                self.on_resumed(await self._resume(branch))
+        return branch
+
+    def pins(self) -> set[CheckpointId]:
+        """Those that were pinned."""
+        return set(self._pins)
+
+    async def pin(self, checkpoint: Checkpoint, *, pinned: bool = True) -> None:
+        """Keep it, or no longer."""
+        (self._pins.add if pinned else self._pins.discard)(checkpoint.id)
+
+    async def remove(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+        """Forget those that nothing needs."""
+        needed = {point.parent for point in self._points} | self._pins
+        needed |= {it.record.head for it in self._branches.values()}
+        gone = [point for point in checkpoints if point.id not in needed]
+        self._points = [point for point in self._points if point not in gone]
+        return gone
+
     async def drop(self, names: Sequence[str]) -> list[Branch]:
         """End branches."""
         async with self._busy:
@@ -286,6 +337,20 @@ class FakeSession:
         if branch.state is BranchState.DROPPED:
             raise UsageError(f"branch {branch.name!r} was dropped")
         return branch
+
+    async def _resume(self, branch: FakeBranch) -> ResumeReport:
+        if branch.channel is not None:
+            raise UsageError(f"branch {branch.name!r} is not paused")
+        paused = branch.state is BranchState.PAUSED
+        point = self._resolve(branch.record.head)
+        await self._wake(branch, point, WakeReason.RESUME if paused else WakeReason.REOPEN)
+        return ResumeReport(
+            branch=branch,
+            checkpoint=point,
+            away_s=(datetime.now(UTC) - point.created_at).total_seconds(),
+            total_ms=110.0,
+            phases_ms={"wake": 100.0},
+        )
 
     async def _switch(self, name: str) -> FakeBranch:
         branch = self._not_dropped(self.branch(name))

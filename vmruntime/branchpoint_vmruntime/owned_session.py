@@ -1,10 +1,9 @@
 """A session this process owns: where machines, checkpoints and the books change together."""
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 
 from branchpoint_vmruntime.branch import OwnedBranch
@@ -21,23 +20,28 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label
 from branchpoint_vmruntime.outside.outside import Outside
+from branchpoint_vmruntime.pausing import Pausing
+from branchpoint_vmruntime.preparing import Preparing
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.restore import SavedMachine
+from branchpoint_vmruntime.rolling_back import RollingBack
 from branchpoint_vmruntime.saving import Saving
 from branchpoint_vmruntime.session import (
     MAX_FORKS,
     ForkReport,
     KeepReport,
+    PauseReport,
+    ResumeReport,
     RollbackReport,
-    WakeReason,
+    Turn,
     Witness,
+    nobody_hears,
     nothing_known,
+    nothing_runs,
 )
 from branchpoint_vmruntime.testimony import hear
-from branchpoint_vmruntime.waking import Waking, abandon, end_machine
+from branchpoint_vmruntime.waking import Waking, end_machine
 from branchpoint_vmruntime.workshop import Workshop
-
-log = logging.getLogger(__name__)
 
 _LABELS = {CheckpointKind.USER: "checkpoint", CheckpointKind.FORK_POINT: "fork"}
 
@@ -52,15 +56,19 @@ class OwnedSession:
         self, register: Register, workshop: Workshop, outside: Outside, budgets: Budgets
     ) -> None:
         self.witness: Witness = nothing_known
+        self.turn: Turn = nullcontext
+        self.executes: Callable[[str], bool] = nothing_runs
+        self.on_resumed: Callable[[ResumeReport], None] = nobody_hears
         self.outside = outside
         self._register = register
         self._workshop = workshop
         self._budgets = budgets
         self._saving = Saving(register, workshop, self._witness_of)
         self._waking = Waking(register, workshop, outside)
+        self._rolling_back = RollingBack(register, self._saving, self._waking)
+        self._pausing = Pausing(register, self._saving, self._waking)
         self._peeks: list[OwnedBranch] = []
-        self._wanted_next: Checkpoint | None = None
-        self._preparing: asyncio.Task[None] | None = None
+        self._preparing = Preparing(register, workshop)
         self._busy = asyncio.Lock()
 
     @property
@@ -118,7 +126,7 @@ class OwnedSession:
         async with self._busy:
             of = self._of(branch)
             saved = await self._save(of, kind, check_label(label) if label else None, note)
-            await self._stand_by_for(saved if of is self.current else self._wanted_next)
+            await self._preparing.begin(saved if of is self.current else self._preparing.wanted)
             return saved
 
     async def fork_point(self, branch: str | None = None) -> Checkpoint:
@@ -164,7 +172,7 @@ class OwnedSession:
                 self._register.note(
                     "fork", fork.name, origin, fork.cost.awake_ms, fork.cost.phases_ms
                 )
-            await self._stand_by_for(self._wanted_next)
+            await self._preparing.again()
             return ForkReport(
                 origin=origin,
                 branches=tuple(made),
@@ -185,45 +193,11 @@ class OwnedSession:
         The machine it has is ended only once the other is awake.
         """
         async with self._busy:
-            began = time.monotonic()
             going = _not_dropped(self._of(branch))
             goal = self._resolve(target, going)
-            waking = asyncio.create_task(
-                self._waking.wake(going.name, going.index, goal, WakeReason.ROLLBACK)
-            )
-            pending, note = None, "not taken: --no-safety"
-            record = replace(going.record, head=goal.id, state=BranchState.LIVE)
-            try:
-                if safety:
-                    pending, note = await self._saving.draft_safety(going)
-                live = await waking
-                self._register.put(record)
-            except BaseException:
-                await abandon(waking)
-                await self._saving.let_run_on(going, pending)
-                raise
-            awake_ms = _since(began)
-            left = going.live
-            going.become(record, live)
-            saved = None
-            try:
-                if pending is not None and left is not None:
-                    saved, note = await self._saving.publish_safety(pending, left)
-            finally:
-                if left is not None:
-                    await left.end()
-            total_ms = _since(began)
-            phases = live.cost.phases_ms | {"until-awake": awake_ms}
-            self._register.note("rollback", going.name, goal, total_ms, phases)
-            await self._stand_by_for(goal if going is self.current else self._wanted_next)
-            return RollbackReport(
-                branch=going,
-                checkpoint=goal,
-                safety=saved,
-                safety_note=note,
-                total_ms=total_ms,
-                phases_ms=phases,
-            )
+            report = await self._rolling_back.go_back(going, goal, safety=safety)
+            await self._preparing.begin(goal if going is self.current else self._preparing.wanted)
+            return report
 
     async def switch(self, name: str) -> OwnedBranch:
         """Continue as another branch; one without a machine is woken from its last checkpoint."""
@@ -261,6 +235,37 @@ class OwnedSession:
                 await self.outside.dropped(branch.name)
             return given_up
 
+    async def pause(self, name: str | None = None) -> PauseReport:
+        """Save a branch, the current one if none is named, and end its machine until it is wanted.
+
+        What stands by for it ends as well: the memory and the processor are given back.
+        """
+        async with self._busy:
+            branch = self._of(name)
+            if self.executes(branch.name):
+                raise UsageError(
+                    f"a cell runs in branch {branch.name!r}", hint="wait for it, or interrupt it"
+                )
+            report = await self._pausing.pause(branch)
+            await self._preparing.begin(None)
+            await self._workshop.close()
+            return report
+
+    async def resume(self, name: str | None = None) -> ResumeReport:
+        """Give a branch without a machine its machine again, from its last checkpoint."""
+        async with self._busy:
+            return await self._pausing.resume(self._of(name))
+
+    async def awake(self, name: str | None = None) -> OwnedBranch:
+        """The branch, the current one if none is named; one that is paused is resumed first."""
+        branch = self._of(name)
+        if branch.state is BranchState.PAUSED:
+            async with self._busy:
+                # Another may have asked for it at the same time.
+                if branch.state is BranchState.PAUSED:
+                    self.on_resumed(await self._pausing.resume(branch))
+        return branch
+
     @asynccontextmanager
     async def peek(self, checkpoint: Checkpoint) -> AsyncGenerator[OwnedBranch]:
         """A machine woken from a checkpoint to look into it; it ends on leaving.
@@ -277,6 +282,24 @@ class OwnedSession:
             self._peeks.remove(looked_into)
             await end_machine(looked_into)
 
+    def pins(self) -> set[CheckpointId]:
+        """The checkpoints of the session that are to be kept whatever else goes."""
+        return self._register.pins()
+
+    async def pin(self, checkpoint: Checkpoint, *, pinned: bool = True) -> None:
+        """Keep a checkpoint whatever else goes, or no longer."""
+        async with self._busy:
+            self._register.pin(checkpoint, pinned=pinned)
+
+    async def remove(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+        """Remove checkpoints with their files; those that went."""
+        async with self._busy:
+            await self._preparing.begin(None)
+            gone = self._register.remove(checkpoints)
+            for checkpoint in gone:
+                self._workshop.discard(checkpoint)
+            return gone
+
     async def materialise(self, checkpoint: Checkpoint) -> SavedMachine:
         """Make a checkpoint's memory mappable as one file, and say where its parts are.
 
@@ -290,7 +313,7 @@ class OwnedSession:
 
     async def close(self) -> None:
         """End every machine. What was checkpointed stays."""
-        await self._stop_preparing()
+        await self._preparing.stop()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._workshop.close)
             live = [branch for branch in self.branches() if branch.live is not None]
@@ -338,36 +361,17 @@ class OwnedSession:
         return await self._saving.save(branch, chosen, kind, note=note)
 
     async def _switch(self, name: str) -> OwnedBranch:
-        branch = _not_dropped(self.branch(name))
+        branch = self.branch(name)
         if branch.state is not BranchState.LIVE:
-            await self._waking.reopen(branch)
+            await self._pausing.resume(branch)
         self._register.continue_as(branch)
         return branch
 
     async def _park(self, branch: OwnedBranch) -> None:
-        if not branch.usable():
+        if branch.usable():
+            await self._pausing.put_away(branch, CheckpointKind.PARKED)
+        else:
             await self._waking.retire(branch, BranchState.LOST)
-            return
-        label = self._register.next_label(f"parked-{branch.name}")
-        await self._save(branch, CheckpointKind.PARKED, label)
-        await self._waking.retire(branch, BranchState.PARKED)
-
-    async def _stand_by_for(self, checkpoint: Checkpoint | None) -> None:
-        """Have a machine ready for what is most likely wanted next, without waiting for it."""
-        await self._stop_preparing()
-        self._wanted_next = checkpoint
-        if checkpoint is not None:
-            ready = self._workshop.stand_by(self._register.tree(), checkpoint)
-            self._preparing = asyncio.create_task(ready, name="stand by")
-
-    async def _stop_preparing(self) -> None:
-        preparing, self._preparing = self._preparing, None
-        if preparing is None:
-            return
-        preparing.cancel()
-        await asyncio.wait([preparing])
-        if not preparing.cancelled() and (error := preparing.exception()):
-            log.warning("no machine could be made to stand by: %s", error, exc_info=error)
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """The books of one session: its branches and which is current, its checkpoints, what was done."""
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -103,6 +104,26 @@ class Register:
         if advance is not None:
             advance.advance(saved.id)
         self.note("checkpoint", saved.branch, saved, saved.cost.total_ms, saved.cost.phases_ms)
+
+    def pins(self) -> set[CheckpointId]:
+        """The checkpoints of the session that are to be kept whatever else goes."""
+        return self._journal.pins() & {c.id for c in self.checkpoints()}
+
+    def pin(self, checkpoint: Checkpoint, *, pinned: bool) -> None:
+        """Keep a checkpoint whatever else goes, or no longer."""
+        self._journal.pin(checkpoint.id, pinned=pinned)
+
+    def remove(self, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+        """Forget those checkpoints that nothing needs and nobody has pinned; which they were."""
+        tree, pins = self.tree(), self.pins()
+        free = [c for c in checkpoints if c.session == self.record.id and c.id not in pins]
+        gone: list[Checkpoint] = []
+        # Children first: a parent is free once they are gone.
+        for checkpoint in sorted(free, key=lambda c: tree.depth(c.id), reverse=True):
+            with contextlib.suppress(UsageError):
+                self._journal.remove_checkpoint(checkpoint.id)
+                gone.append(checkpoint)
+        return gone
 
     def find(self, name: str | None, branch: OwnedBranch) -> Checkpoint:
         """By label, or by the start of an id; None: the branch's last."""

@@ -36,6 +36,23 @@ class Saving:
         self._record(saved, advance=branch)
         return saved
 
+    async def save_last(self, branch: OwnedBranch, label: str, kind: CheckpointKind) -> Checkpoint:
+        """As `save`, but the machine stays stopped, for the caller to end; it runs on if it fails.
+
+        So nothing happens outside after the moment that is saved, to happen once more.
+        """
+        live = _usable(branch)
+        await branch.ping(timeout_s=SIGN_OF_LIFE_S)
+        order = self._order(branch, label, kind)
+        pending = await self._workshop.draft(live, order, resume=False)
+        try:
+            saved = await self._workshop.publish(pending, live, self._register.tree())
+            self._record(saved, advance=branch)
+        except BaseException:
+            await live.machine.run_on()
+            raise
+        return saved
+
     async def draft_safety(self, branch: OwnedBranch) -> tuple[Draft | None, str]:
         """Capture what a rollback is about to leave, and leave it stopped; or say why not."""
         if not branch.usable() or branch.live is None:

@@ -13,6 +13,7 @@ from branchpoint_vmruntime.lineage import (
     BranchRecord,
     BranchState,
     Checkpoint,
+    CheckpointId,
     CheckpointKind,
     Moment,
     Operation,
@@ -68,6 +69,7 @@ class WakeReason(StrEnum):
     FORK = "fork"
     ROLLBACK = "rollback"
     REOPEN = "reopen"
+    RESUME = "resume"
     PEEK = "peek"
 
 
@@ -96,6 +98,7 @@ class CallChannel(Protocol):
 
 
 Witness = Callable[[str], Awaitable[Moment]]
+Turn = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Branch(Protocol):
@@ -217,9 +220,39 @@ class KeepReport:
     total_ms: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseReport:
+    """What pausing a branch did: the checkpoint it carries on from, the host memory given back."""
+
+    branch: Branch
+    checkpoint: Checkpoint
+    freed_bytes: int
+    total_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeReport:
+    """What it took to give a branch its machine again, and for how many seconds it had none."""
+
+    branch: Branch
+    checkpoint: Checkpoint
+    away_s: float
+    total_ms: float
+    phases_ms: dict[str, float]
+
+
 async def nothing_known(_branch: str) -> Moment:
     """The witness of a session that nobody drives cell by cell."""
     return Moment()
+
+
+def nothing_runs(_branch: str) -> bool:
+    """Of a session that nobody drives cell by cell."""
+    return False
+
+
+def nobody_hears(_report: ResumeReport) -> None:
+    """Of a session whose driver need not know of the machines there are."""
 
 
 class Session(Protocol):
@@ -227,12 +260,21 @@ class Session(Protocol):
 
     Operations are serialised; each leaves the lineage whole or untouched.
 
+    `turn` surrounds whatever is done to the session that its driver did not ask for: what comes in
+    at the control socket, and pauses of its own accord. The driver has it wait for its own
+    operations, and takes up the machines there are afterwards. `executes` tells whether a cell runs
+    on a branch, which is not paused then. `on_resumed` is told of each branch that got its machine
+    again without having been asked for by `resume`.
+
     `witness` is asked, with a branch's name, what is executing there, for every checkpoint that is
     taken. It is asked while that machine is at rest, when every message of its kernel has arrived
     at the channel. A witness that fails or takes over 5 s is one that knows nothing.
     """
 
     witness: Witness
+    turn: Turn
+    executes: Callable[[str], bool]
+    on_resumed: Callable[[ResumeReport], None]
 
     @property
     def outside(self) -> Outside:
@@ -315,6 +357,36 @@ class Session(Protocol):
         ...
 
     async def keep(self, name: str) -> KeepReport: ...
+    async def pause(self, name: str | None = None) -> PauseReport:
+        """Save a branch, the current one if none is named, and end its machine until it is wanted.
+
+        UsageError while a cell runs on it, and if it has no machine.
+        """
+        ...
+
+    async def resume(self, name: str | None = None) -> ResumeReport:
+        """Give a branch without a machine its machine again, from its last checkpoint."""
+        ...
+
+    async def awake(self, name: str | None = None) -> Branch:
+        """The branch, the current one if none is named; one that is paused is resumed first."""
+        ...
+
+    def pins(self) -> set[CheckpointId]:
+        """The checkpoints of the session that are to be kept whatever else goes."""
+        ...
+
+    async def pin(self, checkpoint: Checkpoint, *, pinned: bool = True) -> None:
+        """Keep a checkpoint whatever else goes, or no longer."""
+        ...
+
+    async def remove(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+        """Remove checkpoints with their files; those that went.
+
+        One that others descend from, that a branch stands on or that is pinned stays.
+        """
+        ...
+
     async def drop(self, names: Sequence[str]) -> Sequence[Branch]: ...
     def peek(self, checkpoint: Checkpoint) -> AbstractAsyncContextManager[Branch]:
         """A machine woken from a checkpoint to look into it, named "peek"; it ends on leaving.

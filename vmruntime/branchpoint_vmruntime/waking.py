@@ -111,17 +111,18 @@ class Waking:
             self._register.add(made)
         return made, failures
 
-    async def reopen(self, branch: OwnedBranch) -> None:
-        """A machine for a branch that has none, from its last checkpoint."""
+    async def reopen(self, branch: OwnedBranch, reason: WakeReason) -> Checkpoint:
+        """A machine for a branch that has none, from its last checkpoint, which this gives."""
         head = self._register.tree().checkpoint(branch.record.head)
-        live = await self.wake(branch.name, branch.index, head, WakeReason.REOPEN)
+        live = await self.wake(branch.name, branch.index, head, reason)
         record = replace(branch.record, state=BranchState.LIVE)
         async with _ended_unless_recorded([live]):
             self._register.put(record)
         dead = branch.become(record, live)
         if dead is not None:
             await dead.end()
-        self._register.note("reopen", branch.name, head, live.cost.awake_ms, live.cost.phases_ms)
+        self._register.note(reason, branch.name, head, live.cost.awake_ms, live.cost.phases_ms)
+        return head
 
     async def peek(self, checkpoint: Checkpoint) -> OwnedBranch:
         """A machine to look into a checkpoint; on no record, so the caller must retire it."""

@@ -19,13 +19,19 @@ class CheckpointKind(StrEnum):
     AUTO = "auto"
     SAFETY = "safety"
     PARKED = "parked"
+    PAUSED = "paused"
     FORK_POINT = "fork-point"
 
 
 class BranchState(StrEnum):
-    """What has become of a branch."""
+    """What has become of a branch.
+
+    Paused, it was saved at its last moment and gets a machine again when something is wanted of it;
+    parked, as soon as it is switched to. What was lost ended without being saved.
+    """
 
     LIVE = "live"
+    PAUSED = "paused"
     PARKED = "parked"
     LOST = "lost"
     DROPPED = "dropped"
@@ -128,19 +134,25 @@ class BranchRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """One notebook's tree. `key` is what finds it again, such as the notebook's path."""
+    """One notebook's tree. `key` is what finds it again, such as the notebook's path.
+
+    `start` is the checkpoint that a fresh machine of it carries on from, None for the base.
+    `current` is the branch it was last continued as.
+    """
 
     id: SessionId
     key: str
     created_at: datetime
+    start: CheckpointId | None = None
+    current: BranchName | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One thing done to a lineage, with what it cost: the rows of the cost table.
 
-    `op` is the verb (checkpoint, fork, rollback, switch, keep, drop, boot, lost), `phases_ms` its
-    parts.
+    `op` is the verb (checkpoint, fork, rollback, switch, keep, drop, pause, resume, boot, lost),
+    `phases_ms` its parts.
     """
 
     session: SessionId

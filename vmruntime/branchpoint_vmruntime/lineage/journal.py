@@ -35,6 +35,7 @@ from branchpoint_vmruntime.lineage.rows import (
     operation_from_row,
     operation_to_row,
     session_from_row,
+    session_to_row,
 )
 from branchpoint_vmruntime.lineage.schema import SCHEMA
 
@@ -90,9 +91,50 @@ class Journal:
 
     def add_session(self, record: SessionRecord) -> None:
         """Put a new session on record."""
-        row = {"id": record.id, "key": record.key, "created_at": record.created_at.isoformat()}
         with self._transaction():
+            row = session_to_row(record)
             self._insert("sessions", row, taken=f"there is already a session {record.key!r}")
+
+    def session(self, id: SessionId) -> SessionRecord | None:  # noqa: A002
+        """The session of that id, as it is on record now."""
+        rows = self._rows("SELECT * FROM sessions WHERE id = :id", id=id)
+        return session_from_row(rows[0]) if rows else None
+
+    def put_session(self, record: SessionRecord) -> None:
+        """Put on record where a session starts from, and as what it is continued."""
+        with self._transaction():
+            self._database.execute(
+                "UPDATE sessions SET start = :start, current = :current WHERE id = :id",
+                start=record.start,
+                current=record.current,
+                id=record.id,
+            )
+
+    def remove_session(self, id: SessionId) -> list[Checkpoint]:  # noqa: A002
+        """Forget a session, its branches and what was done; the checkpoints that went with it."""
+        with self._transaction():
+            rows = self._rows(
+                "SELECT * FROM checkpoints WHERE session = :id ORDER BY number DESC", id=id
+            )
+            for table in ("operations", "branches"):
+                self._database.execute(f"DELETE FROM {table} WHERE session = :id", id=id)
+            for row in rows:
+                self._database.execute("DELETE FROM checkpoints WHERE id = :id", id=row["id"])
+            self._database.execute("DELETE FROM sessions WHERE id = :id", id=id)
+        return [checkpoint_from_row(row) for row in rows]
+
+    def pins(self) -> set[CheckpointId]:
+        """The checkpoints, of all sessions, that are to be kept whatever else goes."""
+        return {CheckpointId(row["checkpoint"]) for row in self._rows("SELECT * FROM pins")}
+
+    def pin(self, id: CheckpointId, *, pinned: bool) -> None:  # noqa: A002
+        """Keep a checkpoint whatever else goes, or no longer."""
+        with self._transaction():
+            self._require_checkpoint(id)
+            if pinned:
+                self._insert("pins", {"checkpoint": id}, "ON CONFLICT DO NOTHING")
+            else:
+                self._database.execute("DELETE FROM pins WHERE checkpoint = :id", id=id)
 
     def sessions(self) -> list[SessionRecord]:
         """Every session, oldest first."""

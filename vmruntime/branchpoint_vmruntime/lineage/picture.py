@@ -68,6 +68,7 @@ class _Look:
 
 _BRANCH_LOOKS = {
     BranchState.LIVE: _Look(">", 7.5, filled=True),
+    BranchState.PAUSED: _Look("s", 6.0, filled=True, line="--"),
     BranchState.PARKED: _Look("s", 6.0, filled=False, line="--"),
     BranchState.LOST: _Look("X", 7.5, filled=True, line="-."),
     BranchState.DROPPED: _Look("x", 6.0, filled=False, line=":"),
@@ -77,6 +78,7 @@ _CHECKPOINT_LOOKS = {
     CheckpointKind.USER: _Look("o", 8.0, filled=True),
     CheckpointKind.AUTO: _Look("o", 5.0, filled=True),
     CheckpointKind.SAFETY: _Look("o", 6.0, filled=False),
+    CheckpointKind.PAUSED: _Look("o", 6.0, filled=False),
     CheckpointKind.PARKED: _Look("o", 6.0, filled=False),
     CheckpointKind.FORK_POINT: _Look("o", 6.0, filled=False),
 }
@@ -85,6 +87,7 @@ _KIND_WORDS = {
     CheckpointKind.USER: "",
     CheckpointKind.AUTO: "saved after a cell",
     CheckpointKind.SAFETY: "saved before a rollback",
+    CheckpointKind.PAUSED: "saved when paused",
     CheckpointKind.PARKED: "saved when parked",
     CheckpointKind.FORK_POINT: "saved at a fork",
 }

@@ -82,11 +82,28 @@ def moment_from_json(text: str) -> Moment:
 
 def session_from_row(row: Row) -> SessionRecord:
     """A session as it is stored."""
+    # A file of an older version, opened to be read, has no such columns.
+    there = set(row.keys())
+    start = row["start"] if "start" in there else None
+    current = row["current"] if "current" in there else None
     return SessionRecord(
         id=SessionId(row["id"]),
         key=row["key"],
         created_at=datetime.fromisoformat(row["created_at"]),
+        start=CheckpointId(start) if start else None,
+        current=BranchName(current) if current else None,
     )
+
+
+def session_to_row(record: SessionRecord) -> dict[str, Any]:
+    """A session's columns."""
+    return {
+        "id": record.id,
+        "key": record.key,
+        "created_at": record.created_at.isoformat(),
+        "start": record.start,
+        "current": record.current,
+    }
 
 
 def checkpoint_to_row(checkpoint: Checkpoint) -> dict[str, Any]:

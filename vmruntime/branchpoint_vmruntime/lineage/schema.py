@@ -9,7 +9,9 @@ CREATE TABLE sessions (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     key TEXT NOT NULL UNIQUE,
-    created_at TEXT NOT NULL
+    created_at TEXT NOT NULL,
+    start TEXT,
+    current TEXT
 ) STRICT;
 
 CREATE TABLE checkpoints (
@@ -33,6 +35,10 @@ CREATE TRIGGER checkpoints_are_immutable BEFORE UPDATE ON checkpoints
 BEGIN
     SELECT RAISE(ABORT, 'a checkpoint is never rewritten');
 END;
+
+CREATE TABLE pins (
+    checkpoint TEXT PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE
+) STRICT;
 
 CREATE TABLE branches (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -64,7 +70,16 @@ CREATE INDEX operations_by_session ON operations (session);
 
 SCHEMA = Schema(
     name="lineage store",
-    version=2,
+    version=3,
     tables=_TABLES,
-    migrations={1: "ALTER TABLE checkpoints ADD COLUMN moment TEXT NOT NULL DEFAULT '{}';"},
+    migrations={
+        1: "ALTER TABLE checkpoints ADD COLUMN moment TEXT NOT NULL DEFAULT '{}';",
+        2: """
+            ALTER TABLE sessions ADD COLUMN start TEXT;
+            ALTER TABLE sessions ADD COLUMN current TEXT;
+            CREATE TABLE pins (
+                checkpoint TEXT PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE
+            ) STRICT;
+        """,
+    },
 )
