@@ -21,6 +21,7 @@ from branchpoint_vmruntime.spec import (
     MachineSpec,
     Port,
 )
+from branchpoint_vmruntime.storage.digests import write_digests
 from branchpoint_vmruntime.store import Layer, LayerStore
 
 BOOT_TIMEOUT_S = 120.0
@@ -51,6 +52,7 @@ async def make_base(store: LayerStore, foundation: Foundation, work: Path) -> Ch
         phases, nonce = await _boot_and_save(staged, foundation, work)
         dug = await asyncio.to_thread(dig_holes, staged.memory)
         staged.write_facts(foundation.facts, nonce)
+        await asyncio.to_thread(write_digests, staged)
         layer = await asyncio.to_thread(store.publish, staged, checkpoint)
     except BaseException as error:
         store.discard(staged)

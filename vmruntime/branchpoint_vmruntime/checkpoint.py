@@ -26,6 +26,7 @@ from branchpoint_vmruntime.memory.dirty import dirty_runs, total_size
 from branchpoint_vmruntime.memory.layer import differing_runs, write_layer
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk
 from branchpoint_vmruntime.session import Witness, nothing_known
+from branchpoint_vmruntime.storage.digests import write_digests
 from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
 from branchpoint_vmruntime.testimony import hear
 
@@ -125,6 +126,9 @@ async def publish(
     try:
         memory_bytes = await asyncio.to_thread(_write_memory, pending, parent_image)
         pending.staged.write_facts(facts, nonce)
+        hashing = time.monotonic()
+        await asyncio.to_thread(write_digests, pending.staged)
+        hashed_ms = round(1000 * (time.monotonic() - hashing), 3)
         layer = await asyncio.to_thread(store.publish, pending.staged, pending.id)
     except BaseException as error:
         store.discard(pending.staged)
@@ -143,7 +147,8 @@ async def publish(
         device_bytes=layer.devices.stat().st_size,
         disk_bytes=sum(bytes_on_disk(path) for path in layer.disks),
         shared_bytes=bytes_on_disk(captured.image),
-        phases_ms=captured.phases_ms | {"write": round(1000 * (done - writing), 3)},
+        phases_ms=captured.phases_ms
+        | {"write": round(1000 * (done - writing) - hashed_ms, 3), "hash": hashed_ms},
     )
     return Checkpoint(
         id=pending.id,
