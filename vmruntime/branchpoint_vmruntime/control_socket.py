@@ -1,7 +1,8 @@
 """The socket at which the owner of a session is asked for things by other processes of its user.
 
 JSON lines, one request and one answer at a time: `{"v": 1, "op": ..., FIELD: ...}`, answered by
-`{"v": 1, "ok": {...}}` or `{"v": 1, "error": {"message", "hint", "usage"}}`.
+`{"v": 1, "ok": {...}}` or `{"v": 1, "error": {"message", "hint", "usage", "kind", ...}}`, see
+`refusals`. What can be upgraded to is answered the same way, and then the connection is its own.
 """
 
 import asyncio
@@ -23,31 +24,43 @@ from branchpoint_vmruntime.errors import (
     StorageError,
     UsageError,
 )
+from branchpoint_vmruntime.refusals import error_of, refusal_of
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
 MAX_LINE_BYTES = 1 << 20
+# The checkpoints of a long session are thousands, at half a kilobyte each.
+MAX_ANSWER_BYTES = 16 << 20
 # More at once than a user's commands and panels can be expected to hold open.
 MAX_PEERS = 64
 _ASK_TIMEOUT_S = 60.0
 _CONNECT_TIMEOUT_S = 5.0
-_TOO_LONG = f"that is more than the {MAX_LINE_BYTES >> 20} MiB that fit into one message"
 
 Handler = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+# What carries a connection once it is upgraded, until whoever is at its other end has enough.
+Carrier = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Upgrade = Callable[[Mapping[str, Any]], Awaitable[Carrier]]
 
 
 class ControlServer:
     """Answers at a socket while it is entered. What may be asked for is what `handlers` names.
 
+    `upgrades` are what takes a connection over: each is asked whether it will, and then carries it.
     Only processes of user `uid` are answered, by default this one's.
     """
 
     def __init__(
-        self, path: Path, handlers: Mapping[str, Handler], *, uid: int | None = None
+        self,
+        path: Path,
+        handlers: Mapping[str, Handler],
+        *,
+        upgrades: Mapping[str, Upgrade] | None = None,
+        uid: int | None = None,
     ) -> None:
         self._path = path
         self._handlers = handlers
+        self._upgrades = upgrades or {}
         self._uid = os.getuid() if uid is None else uid
         self._server: asyncio.Server | None = None
         self._peers: set[asyncio.Task[None]] = set()
@@ -86,14 +99,22 @@ class ControlServer:
 
     async def answer(self, line: bytes) -> bytes:
         """The answer to a line, whatever it holds."""
+        answer, _ = await self._answer(line)
+        return answer
+
+    async def _answer(self, line: bytes) -> tuple[bytes, Carrier | None]:
         try:
             request = _parsed(line)
-            return _line({"ok": await self._handler(request)(request)})
+            op = self._op(request)
+            if op in self._upgrades:
+                carrier = await self._upgrades[op](request)
+                return _line({"ok": {}}), carrier
+            return _line({"ok": await self._handlers[op](request)}, MAX_ANSWER_BYTES), None
         except BranchpointError as error:
-            return _refusal(error)
+            return _refusal(error), None
         except Exception as error:
             log.exception("a request at the control socket failed")
-            return _refusal(BranchpointError(f"that failed: {type(error).__name__}: {error}"))
+            return _refusal(BranchpointError(f"that failed: {type(error).__name__}: {error}")), None
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         allowed = _peer_uid(writer.get_extra_info("socket")) == self._uid
@@ -109,9 +130,13 @@ class ControlServer:
         try:
             # Whoever goes away in between has gone; what it asked for was done.
             with contextlib.suppress(ConnectionError):
-                while line := await _next_line(reader):
-                    writer.write(await self.answer(line))
+                while line := await _next_line(reader, MAX_LINE_BYTES):
+                    answer, carrier = await self._answer(line)
+                    writer.write(answer)
                     await writer.drain()
+                    if carrier is not None:
+                        await carrier(reader, writer)
+                        return
         except UsageError as error:
             writer.write(_refusal(error))
         finally:
@@ -119,27 +144,28 @@ class ControlServer:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    def _handler(self, request: Mapping[str, Any]) -> Handler:
+    def _op(self, request: Mapping[str, Any]) -> str:
         version, op = request.get("v"), request.get("op")
         if version != VERSION:
             raise UsageError(
-                f"this kernel understands version {VERSION} of the control socket, not {version!r}",
-                hint="use the branchpoint that the kernel runs, or restart the kernel",
+                f"its owner speaks version {VERSION} of the control socket, not {version!r}",
+                hint="use the branchpoint that its owner runs, or open the session again",
             )
-        handler = self._handlers.get(op) if isinstance(op, str) else None
-        if handler is None:
+        known = [*self._handlers, *self._upgrades]
+        if not isinstance(op, str) or op not in known:
             raise UsageError(
-                f"this kernel cannot be asked for {op!r}; it can for: {', '.join(self._handlers)}",
-                hint="restart the kernel if branchpoint was updated since it began",
+                f"this session cannot be asked for {op!r}; it can for: {', '.join(known)}",
+                hint="open it again if branchpoint was updated since it was opened",
             )
-        return handler
+        return op
 
 
 class ControlClient:
-    """A connection to the owner of a session, while it is entered."""
+    """A connection to the owner of a session, while it is entered; one question after another."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._asking = asyncio.Lock()
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -148,10 +174,11 @@ class ControlClient:
         connection = _connected(self._path)
         if connection is None:
             raise UsageError(
-                "no kernel has that session open", hint="open its notebook and try again"
+                "nobody has that session open",
+                hint="open its notebook, or carry it on without one: `branchpoint resume`",
             )
         self._reader, self._writer = await asyncio.open_unix_connection(
-            sock=connection, limit=MAX_LINE_BYTES
+            sock=connection, limit=MAX_ANSWER_BYTES
         )
         return self
 
@@ -167,37 +194,57 @@ class ControlClient:
                 await self._writer.wait_closed()
 
     async def ask(
-        self, op: str, *, timeout_s: float = _ASK_TIMEOUT_S, **fields: Any
+        self, op: str, *, timeout_s: float | None = _ASK_TIMEOUT_S, **fields: Any
     ) -> Mapping[str, Any]:
-        """Ask for something and wait for it; what the owner refuses is raised in its words."""
+        """Ask for something and wait for it; what the owner refuses is raised in its words.
+
+        An owner that ends is noticed at once, so an answer may be waited for without end: None.
+        """
+        reader, writer = self._connection()
+        request = _line({**fields, "op": op})
+        async with self._asking:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    writer.write(request)
+                    await writer.drain()
+                    line = await _next_line(reader, MAX_ANSWER_BYTES)
+            except ConnectionError:
+                line = b""
+            except TimeoutError as error:
+                writer.close()
+                raise BranchpointError(
+                    f"the session's owner did not answer {op!r} within {timeout_s:g} s",
+                    hint="it may be held up; look at its log",
+                ) from error
+            except asyncio.CancelledError:
+                # The answer would be taken for the one to the next question.
+                writer.close()
+                raise
+        if not line:
+            raise BranchpointError("the session's owner hung up before it answered")
+        return _granted(_parsed(line))
+
+    async def upgrade(
+        self, op: str, **fields: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Turn the connection into what `op` carries; nothing else can be asked for on it then."""
+        await self.ask(op, timeout_s=None, **fields)
+        return self._connection()
+
+    def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._reader is None or self._writer is None:
             raise UsageError("the client is not entered; use `async with ControlClient(path)`")
-        request = _line({**fields, "op": op})
-        try:
-            async with asyncio.timeout(timeout_s):
-                self._writer.write(request)
-                await self._writer.drain()
-                line = await _next_line(self._reader)
-        except ConnectionError:
-            line = b""
-        except TimeoutError as error:
-            raise BranchpointError(
-                f"the session's kernel did not answer {op!r} within {timeout_s:g} s",
-                hint="it may be held up; look at its log",
-            ) from error
-        if not line:
-            raise BranchpointError("the session's kernel hung up before it answered")
-        return _granted(_parsed(line))
+        return self._reader, self._writer
 
 
 def _granted(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     match answer:
         case {"ok": {} as granted}:
             return cast("Mapping[str, Any]", granted)
-        case {"error": {"message": str(message), "hint": str(hint), "usage": usage}}:
-            raise (UsageError if usage else BranchpointError)(message, hint=hint)
+        case {"error": {"message": str()} as refused}:
+            raise error_of(cast("Mapping[str, Any]", refused))
         case _:
-            raise BranchpointError("the session's kernel answered with what cannot be read")
+            raise BranchpointError("the session's owner answered with what cannot be read")
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
@@ -211,23 +258,26 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-async def _next_line(reader: asyncio.StreamReader) -> bytes:
+async def _next_line(reader: asyncio.StreamReader, limit: int) -> bytes:
     try:
         return await reader.readline()
     except ValueError as error:
-        raise UsageError(_TOO_LONG) from error
+        raise _too_long(limit) from error
 
 
-def _line(fields: Mapping[str, Any]) -> bytes:
+def _line(fields: Mapping[str, Any], limit: int = MAX_LINE_BYTES) -> bytes:
     line = json.dumps({"v": VERSION, **fields}).encode() + b"\n"
-    if len(line) > MAX_LINE_BYTES:
-        raise UsageError(_TOO_LONG)
+    if len(line) > limit:
+        raise _too_long(limit)
     return line
 
 
+def _too_long(limit: int) -> UsageError:
+    return UsageError(f"that is more than the {limit >> 20} MiB that fit into one message")
+
+
 def _refusal(error: BranchpointError) -> bytes:
-    usage = isinstance(error, UsageError)
-    return _line({"error": {"message": str(error), "hint": error.hint, "usage": usage}})
+    return _line({"error": refusal_of(error)}, MAX_ANSWER_BYTES)
 
 
 def _listen(path: Path) -> socket.socket:

@@ -1,56 +1,47 @@
-"""What the owner of a session can be asked for at its control socket: both ends of each question.
+"""The asking end of a session's control socket: what its owner can be asked for, by whoever may.
 
 The socket is there for as long as the session is open, `home.control(session)`.
 """
 
+import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from branchpoint_vmruntime.control_socket import ControlClient, Handler
-from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.control_facts import (
+    BranchFacts,
+    CheckpointFacts,
+    EndFacts,
+    Fact,
+    ForkFacts,
+    OpenSession,
+    PauseFacts,
+    ResumeFacts,
+    RollbackFacts,
+    RunFacts,
+    from_json,
+)
+from branchpoint_vmruntime.control_ops import handlers_for as handlers_for
+from branchpoint_vmruntime.control_socket import ControlClient
+from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import SessionRecord
-from branchpoint_vmruntime.outside.forwarding import Forward, Forwards
+from branchpoint_vmruntime.outside.forwarding import Forward
 
 _SIGN_OF_LIFE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenSession:
-    """A session that somebody has open, and the process that does."""
-
-    id: str
-    key: str
-    pid: int
-
-
-def handlers_for(record: SessionRecord, forwards: Forwards) -> Mapping[str, Handler]:
-    """What the owner of a session answers, by the name of the operation."""
-
-    async def session(_request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return asdict(OpenSession(id=record.id, key=record.key, pid=os.getpid()))
-
-    async def forward(request: Mapping[str, Any]) -> Mapping[str, Any]:
-        port, to = _number(request, "port"), _optional_number(request, "to")
-        return asdict(await forwards.add(port, to=to, branch=_optional_text(request, "branch")))
-
-    async def unforward(request: Mapping[str, Any]) -> Mapping[str, Any]:
-        port, branch = _number(request, "port"), _optional_text(request, "branch")
-        return asdict(await forwards.remove(port, branch=branch))
-
-    async def listed(_request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"forwards": [asdict(forward) for forward in forwards.list()]}
-
-    return {"session": session, "forward": forward, "unforward": unforward, "forwards": listed}
+_GONE_S = 30.0
 
 
 class SessionControl:
-    """Asks the owner of a session; enter it to connect. UsageError if nobody has it open."""
+    """Asks the owner of a session; enter it to connect. UsageError if nobody has it open.
+
+    What the owner refuses is raised here as it was there, in its words: UnknownNameError for a name
+    that is not known, SessionBusyError where something else is under way. Operations take as long
+    as they take; an owner that ends meanwhile is a BranchpointError. Whoever stops waiting calls
+    nothing off.
+    """
 
     def __init__(self, socket: Path) -> None:
         self._client = ControlClient(socket)
@@ -71,7 +62,117 @@ class SessionControl:
     async def session(self) -> OpenSession:
         """Which session it is, and who has it open."""
         answer = await self._client.ask("session", timeout_s=_SIGN_OF_LIFE_S)
-        return OpenSession(**answer)
+        return from_json(OpenSession, answer)
+
+    async def branches(self) -> Sequence[BranchFacts]:
+        """Every branch on record, dropped ones too, in order of making."""
+        answer = await self._client.ask("branches")
+        return [from_json(BranchFacts, fields) for fields in answer["branches"]]
+
+    async def checkpoints(self) -> Sequence[CheckpointFacts]:
+        """Every checkpoint of the session, the base first, oldest first."""
+        answer = await self._client.ask("checkpoints")
+        return [from_json(CheckpointFacts, fields) for fields in answer["checkpoints"]]
+
+    async def checkpoint(
+        self,
+        label: str | None = None,
+        *,
+        note: str = "",
+        branch: str | None = None,
+        pinned: bool = False,
+    ) -> CheckpointFacts:
+        """Save a branch, the current one if none is named; it runs on."""
+        return await self._done(
+            CheckpointFacts, "checkpoint", label=label, note=note, branch=branch, pinned=pinned
+        )
+
+    async def fork(
+        self,
+        count: int = 1,
+        *,
+        start: str | None = None,
+        names: Sequence[str] = (),
+        branch: str | None = None,
+        same_random: bool = False,
+    ) -> ForkFacts:
+        """Live branches from a checkpoint, by label or id, or from this very moment of a branch."""
+        return await self._done(
+            ForkFacts,
+            "fork",
+            count=count,
+            start=start,
+            names=list(names),
+            branch=branch,
+            same_random=same_random,
+        )
+
+    async def rollback(
+        self, target: str | None = None, *, branch: str | None = None, safety: bool = True
+    ) -> RollbackFacts:
+        """A branch goes back to a checkpoint, by label or id; None: its last."""
+        return await self._done(
+            RollbackFacts, "rollback", target=target, branch=branch, safety=safety
+        )
+
+    async def switch(self, name: str) -> BranchFacts:
+        """Continue as another branch; one without a machine is woken from its head."""
+        return await self._done(BranchFacts, "switch", name=name)
+
+    async def drop(self, names: Sequence[str]) -> Sequence[BranchFacts]:
+        """Give branches up. Their checkpoints stay."""
+        answer = await self._client.ask("drop", names=list(names))
+        return [from_json(BranchFacts, fields) for fields in answer["dropped"]]
+
+    async def pause(self, name: str | None = None) -> PauseFacts:
+        """Save a branch, the current one if none is named, and end its machine until it is wanted.
+
+        SessionBusyError while a cell or other code runs in it.
+        """
+        return await self._done(PauseFacts, "pause", name=name)
+
+    async def resume(self, name: str | None = None) -> ResumeFacts:
+        """Give a branch without a machine its machine again, from its last checkpoint."""
+        return await self._done(ResumeFacts, "resume", name=name)
+
+    async def run(self, code: str, *, branch: str | None = None) -> RunFacts:
+        """Run code in a branch's kernel and wait for it; one that is paused is resumed first.
+
+        An error that the code raises is a result. MAX_LINE_BYTES of text are the most there can be.
+        """
+        return await self._done(RunFacts, "run", code=code, branch=branch)
+
+    async def pin(self, checkpoint: str, *, pinned: bool = True) -> CheckpointFacts:
+        """Keep a checkpoint, by label or id, whatever else goes, or no longer."""
+        return await self._done(CheckpointFacts, "pin", checkpoint=checkpoint, pinned=pinned)
+
+    async def remove(self, ids: Sequence[str]) -> Sequence[CheckpointFacts]:
+        """Remove checkpoints, by label or id, with their files; those that went.
+
+        One that others descend from, that a branch stands on or that is pinned stays.
+        """
+        answer = await self._client.ask("remove", checkpoints=list(ids))
+        return [from_json(CheckpointFacts, fields) for fields in answer["removed"]]
+
+    async def end(self, *, save: bool = True) -> EndFacts:
+        """Have a process that owns nothing but this session end, and wait until it has.
+
+        It saves its live branches first, as `pause` does, unless told not to. A kernel refuses, in
+        words: its notebook is what ends it.
+        """
+        owner = await self.session()
+        try:
+            process = os.pidfd_open(owner.pid)
+        except ProcessLookupError:
+            process = None
+        try:
+            answer = await self._done(EndFacts, "end", save=save)
+            if process is not None:
+                await _gone(process)
+        finally:
+            if process is not None:
+                os.close(process)
+        return answer
 
     async def forward(
         self, port: int, *, to: int | None = None, branch: str | None = None
@@ -88,6 +189,9 @@ class SessionControl:
         answer = await self._client.ask("forwards")
         return [Forward(**fields) for fields in answer["forwards"]]
 
+    async def _done(self, kind: type[Fact], op: str, **fields: Any) -> Fact:
+        return from_json(kind, await self._client.ask(op, timeout_s=None, **fields))
+
 
 async def open_sessions(home: Home) -> list[OpenSession]:
     """The sessions of a home that somebody has open, by their keys."""
@@ -102,19 +206,21 @@ async def open_sessions(home: Home) -> list[OpenSession]:
     return sorted(found, key=lambda session: session.key)
 
 
-def _number(request: Mapping[str, Any], name: str) -> int:
-    value = request.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise UsageError(f"{name} has to be a number, not {value!r}")
-    return value
+async def _gone(process: int) -> None:
+    ended = asyncio.get_running_loop().create_future()
 
+    def note() -> None:
+        if not ended.done():
+            ended.set_result(None)
 
-def _optional_number(request: Mapping[str, Any], name: str) -> int | None:
-    return None if request.get(name) is None else _number(request, name)
-
-
-def _optional_text(request: Mapping[str, Any], name: str) -> str | None:
-    value = request.get(name)
-    if value is not None and not isinstance(value, str):
-        raise UsageError(f"{name} has to be a text, not {value!r}")
-    return value
+    asyncio.get_running_loop().add_reader(process, note)
+    try:
+        async with asyncio.timeout(_GONE_S):
+            await ended
+    except TimeoutError as error:
+        raise BranchpointError(
+            "the session's owner was told to end and is still there",
+            hint="look at owner.log in the session's folder",
+        ) from error
+    finally:
+        asyncio.get_running_loop().remove_reader(process)

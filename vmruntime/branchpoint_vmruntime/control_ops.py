@@ -1,0 +1,339 @@
+"""What the owner of a session answers at its control socket, by the name of the operation.
+
+What changes the session is done one after another, each in the turn of whoever drives it. What only
+looks does not wait.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from branchpoint_vmruntime.control_facts import (
+    BranchFacts,
+    CheckpointFacts,
+    EndFacts,
+    FailedFork,
+    ForkFacts,
+    OpenSession,
+    OwnerKind,
+    PauseFacts,
+    ResumeFacts,
+    RollbackFacts,
+    RunFacts,
+    to_json,
+)
+from branchpoint_vmruntime.control_fields import (
+    flag,
+    number,
+    optional_number,
+    optional_text,
+    text,
+    texts,
+)
+from branchpoint_vmruntime.control_socket import Handler
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    MachineStartError,
+    SessionBusyError,
+    UsageError,
+)
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
+from branchpoint_vmruntime.outside.forwarding import Forwards
+from branchpoint_vmruntime.session import Branch, ForkReport, PauseReport, Session
+
+Request = Mapping[str, Any]
+
+_DAY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """What has a session open. `end` has it end the session; None: it does not do that when asked.
+
+    `why_not` says so then, and `instead` what ends the session.
+    """
+
+    kind: OwnerKind = OwnerKind.SCRIPT
+    end: Callable[[], None] | None = None
+    why_not: str = "a script has that session open"
+    instead: str = "it is closed when the script ends"
+
+
+BY_KERNEL = Ownership(
+    kind=OwnerKind.KERNEL,
+    why_not="a notebook's kernel has that session open",
+    instead="shut the kernel down in Jupyter; the session's checkpoints stay",
+)
+
+
+def handlers_for(
+    record: SessionRecord, forwards: Forwards, owner: Ownership = BY_KERNEL
+) -> Mapping[str, Handler]:
+    """Answered without asking a machine: who has the session open, and its forwards."""
+
+    async def session(_request: Request) -> Mapping[str, Any]:
+        return to_json(OpenSession(id=record.id, key=record.key, pid=os.getpid(), kind=owner.kind))
+
+    async def forward(request: Request) -> Mapping[str, Any]:
+        port, to = number(request, "port"), optional_number(request, "to")
+        return asdict(await forwards.add(port, to=to, branch=optional_text(request, "branch")))
+
+    async def unforward(request: Request) -> Mapping[str, Any]:
+        port, branch = number(request, "port"), optional_text(request, "branch")
+        return asdict(await forwards.remove(port, branch=branch))
+
+    async def listed(_request: Request) -> Mapping[str, Any]:
+        return {"forwards": [asdict(forward) for forward in forwards.list()]}
+
+    return {"session": session, "forward": forward, "unforward": unforward, "forwards": listed}
+
+
+class ControlOps:
+    """The operations on one session, for whoever asks at its socket."""
+
+    def __init__(self, session: Session, owner: Ownership) -> None:
+        self._session = session
+        self._owner = owner
+        self._one_at_a_time = asyncio.Lock()
+        self._runs: Counter[str] = Counter()
+        self._ended = False
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """By the name of the operation."""
+        changing: Mapping[str, Handler] = {
+            "checkpoint": self._checkpoint,
+            "fork": self._fork,
+            "rollback": self._rollback,
+            "switch": self._switch,
+            "drop": self._drop,
+            "pause": self._pause,
+            "resume": self._resume,
+            "pin": self._pin,
+            "remove": self._remove,
+            "end": self._end,
+        }
+        return {
+            "branches": self._branches,
+            "checkpoints": self._checkpoints,
+            **{name: self._in_turn(handler) for name, handler in changing.items()},
+            "run": self._run,
+        }
+
+    def runs(self, branch: str) -> bool:
+        """Whether code that was asked for at the socket runs in a branch."""
+        return self._runs[branch] > 0 and not self._ended
+
+    async def save_all(self, *, strict: bool) -> EndFacts:
+        """Pause every live branch. One that cannot be saved is lost, or an error if `strict`."""
+        self._ended = True
+        saved: list[PauseFacts] = []
+        lost: list[str] = []
+        try:
+            for branch in self._live():
+                try:
+                    report = await self._session.pause(branch.name)
+                except BranchpointError:
+                    if strict:
+                        raise
+                    lost.append(branch.name)
+                else:
+                    saved.append(await self._paused(report))
+        except BaseException:
+            self._ended = False
+            raise
+        return EndFacts(saved=tuple(saved), lost=tuple(lost))
+
+    def _in_turn(self, handler: Handler) -> Handler:
+        async def one_after_another(request: Request) -> Mapping[str, Any]:
+            async with self._one_at_a_time, self._session.turn():
+                return await handler(request)
+
+        return one_after_another
+
+    async def _branches(self, _request: Request) -> Mapping[str, Any]:
+        return {"branches": await self._facts(self._session.branches())}
+
+    async def _checkpoints(self, _request: Request) -> Mapping[str, Any]:
+        return {"checkpoints": self._saved(self._session.checkpoints())}
+
+    async def _checkpoint(self, request: Request) -> Mapping[str, Any]:
+        name, pinned = optional_text(request, "branch"), flag(request, "pinned")
+        label, note = optional_text(request, "label"), text(request, "note", default="")
+        await self._session.awake(name)
+        made = await self._session.checkpoint(label, note=note, branch=name)
+        if pinned:
+            await self._session.pin(made)
+        return to_json(CheckpointFacts.of(made, pinned=pinned))
+
+    async def _fork(self, request: Request) -> Mapping[str, Any]:
+        branch, start = optional_text(request, "branch"), optional_text(request, "start")
+        count, names = number(request, "count", default=1), texts(request, "names")
+        same_random = flag(request, "same_random")
+        if start is None:
+            await self._session.awake(branch)
+        report = await self._session.fork(
+            count,
+            start=None if start is None else self._session.find(start),
+            names=names,
+            branch=branch,
+            same_random=same_random,
+        )
+        return to_json(await self._forked(report))
+
+    async def _rollback(self, request: Request) -> Mapping[str, Any]:
+        branch, target = optional_text(request, "branch"), optional_text(request, "target")
+        safety = flag(request, "safety", default=True)
+        goal = self._session.find(target, branch=branch)
+        report = await self._session.rollback(goal, safety=safety, branch=branch)
+        return to_json(
+            RollbackFacts(
+                branch=await self._fact(report.branch),
+                checkpoint=self._of(report.checkpoint),
+                safety=None if report.safety is None else self._of(report.safety),
+                safety_note=report.safety_note,
+                total_ms=report.total_ms,
+                phases_ms=dict(report.phases_ms),
+            )
+        )
+
+    async def _switch(self, request: Request) -> Mapping[str, Any]:
+        return to_json(await self._fact(await self._session.switch(text(request, "name"))))
+
+    async def _drop(self, request: Request) -> Mapping[str, Any]:
+        dropped = await self._session.drop(texts(request, "names"))
+        return {"dropped": await self._facts(dropped)}
+
+    async def _pause(self, request: Request) -> Mapping[str, Any]:
+        branch = self._named(optional_text(request, "name"))
+        if self._is_busy(branch):
+            raise SessionBusyError(
+                f"code runs in branch {branch.name!r}", hint="wait for it, or interrupt it"
+            )
+        return to_json(await self._paused(await self._session.pause(branch.name)))
+
+    async def _resume(self, request: Request) -> Mapping[str, Any]:
+        report = await self._session.resume(optional_text(request, "name"))
+        return to_json(
+            ResumeFacts(
+                branch=await self._fact(report.branch),
+                checkpoint=self._of(report.checkpoint),
+                away_s=report.away_s,
+                total_ms=report.total_ms,
+                phases_ms=dict(report.phases_ms),
+            )
+        )
+
+    async def _run(self, request: Request) -> Mapping[str, Any]:
+        code, name = text(request, "code"), optional_text(request, "branch")
+        async with self._one_at_a_time, self._session.turn():
+            branch = await self._session.awake(name)
+            self._runs[branch.name] += 1
+        # Outside the turn: while code runs its branch may be saved, forked and looked at.
+        try:
+            result = await branch.run(code, timeout_s=_DAY_S)
+        finally:
+            self._runs[branch.name] -= 1
+        return to_json(
+            RunFacts(
+                branch=branch.name,
+                status=result.status,
+                text=result.text,
+                elapsed_ms=result.elapsed_ms,
+                error_name=result.error_name,
+                error_value=result.error_value,
+            )
+        )
+
+    async def _pin(self, request: Request) -> Mapping[str, Any]:
+        pinned = flag(request, "pinned", default=True)
+        checkpoint = self._session.find(text(request, "checkpoint"))
+        await self._session.pin(checkpoint, pinned=pinned)
+        return to_json(CheckpointFacts.of(checkpoint, pinned=pinned))
+
+    async def _remove(self, request: Request) -> Mapping[str, Any]:
+        names = texts(request, "checkpoints")
+        found = {c.id: c for c in (self._session.find(name) for name in names)}
+        before = {c.id: self._of(c) for c in found.values()}
+        gone = await self._session.remove(list(found.values()))
+        return {"removed": [to_json(before[c.id]) for c in gone]}
+
+    async def _end(self, request: Request) -> Mapping[str, Any]:
+        save = flag(request, "save", default=True)
+        if self._owner.end is None:
+            raise UsageError(self._owner.why_not, hint=self._owner.instead)
+        if save:
+            ended = await self.save_all(strict=True)
+        else:
+            ended = EndFacts(saved=(), lost=tuple(branch.name for branch in self._live()))
+        self._owner.end()
+        return to_json(ended)
+
+    def _live(self) -> list[Branch]:
+        return [b for b in self._session.branches() if b.state is BranchState.LIVE]
+
+    def _named(self, name: str | None) -> Branch:
+        return self._session.current if name is None else self._session.branch(name)
+
+    def _is_busy(self, branch: Branch) -> bool:
+        return self._session.executes(branch.name) or self.runs(branch.name)
+
+    def _of(self, checkpoint: Checkpoint) -> CheckpointFacts:
+        return CheckpointFacts.of(checkpoint, pinned=checkpoint.id in self._session.pins())
+
+    def _saved(self, checkpoints: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+        pins = self._session.pins()
+        return [to_json(CheckpointFacts.of(it, pinned=it.id in pins)) for it in checkpoints]
+
+    async def _forked(self, report: ForkReport) -> ForkFacts:
+        if not report.branches:
+            first = report.failures[0]
+            raise MachineStartError(
+                f"no fork came up; {first.name}: {first.error}", hint=first.error.hint
+            ) from first.error
+        return ForkFacts(
+            origin=self._of(report.origin),
+            branches=tuple([await self._fact(branch) for branch in report.branches]),
+            failures=tuple(
+                FailedFork(name=it.name, message=str(it.error), hint=it.error.hint)
+                for it in report.failures
+            ),
+            reseeded=report.reseeded,
+            total_ms=report.total_ms,
+        )
+
+    async def _paused(self, report: PauseReport) -> PauseFacts:
+        return PauseFacts(
+            branch=await self._fact(report.branch),
+            checkpoint=self._of(report.checkpoint),
+            freed_bytes=report.freed_bytes,
+            total_ms=report.total_ms,
+        )
+
+    async def _facts(self, branches: Sequence[Branch]) -> list[dict[str, Any]]:
+        labels = {str(it.id): it.label for it in self._session.checkpoints()}
+        return [to_json(await self._fact(branch, labels)) for branch in branches]
+
+    async def _fact(self, branch: Branch, labels: Mapping[str, str] | None = None) -> BranchFacts:
+        if labels is None:
+            labels = {str(it.id): it.label for it in self._session.checkpoints()}
+        # Read from the kernel's tables: milliseconds for each GB.
+        use = await asyncio.to_thread(branch.memory)
+        record = branch.record
+        return BranchFacts(
+            name=record.name,
+            state=record.state,
+            current=branch is self._session.current,
+            index=record.index,
+            parent=record.parent,
+            origin=record.origin,
+            head=record.head,
+            head_label=labels.get(record.head, ""),
+            created_at=record.created_at,
+            own_bytes=use.own_bytes if use else None,
+            shared_bytes=use.shared_bytes if use else None,
+            awake_ms=branch.cost.awake_ms,
+            busy=self._is_busy(branch),
+        )
