@@ -13,6 +13,7 @@ from pathlib import Path
 from branchpoint_kernel.messages import Stamp
 from branchpoint_kernel.relay import Opened, Opening, Relay
 from branchpoint_kernel.sockets import Connection, front_end
+from branchpoint_vmruntime.control_ops import BY_KERNEL
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.runtime import Runtime
 
@@ -35,7 +36,9 @@ async def opening(key: str) -> AsyncGenerator[Opened]:
     """The session of this notebook, open as long as its machines are to live."""
     async with Runtime() as runtime:
         manifest = Manifest.beside(Path.cwd())
-        async with runtime.session(manifest, key=key, folder=Path.cwd()) as session:
+        async with runtime.session(
+            manifest, key=key, folder=Path.cwd(), owner=BY_KERNEL
+        ) as session:
             accelerator = await runtime.accelerator()
             yield Opened(session, f"in a microVM under {accelerator.name} ({accelerator.reason})")
 

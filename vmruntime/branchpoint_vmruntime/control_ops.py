@@ -5,6 +5,7 @@ looks does not wait.
 """
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +43,7 @@ from branchpoint_vmruntime.errors import (
 )
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
 from branchpoint_vmruntime.outside.forwarding import Forwards
-from branchpoint_vmruntime.session import Branch, ForkReport, PauseReport, Session
+from branchpoint_vmruntime.session import Branch, ForkReport, PauseReport, Session, nothing_runs
 
 Request = Mapping[str, Any]
 
@@ -99,7 +100,8 @@ class ControlOps:
         self._owner = owner
         self._one_at_a_time = asyncio.Lock()
         self._runs: Counter[str] = Counter()
-        self._ended = False
+        if session.executes is nothing_runs:
+            session.executes = self.runs
 
     def handlers(self) -> Mapping[str, Handler]:
         """By the name of the operation."""
@@ -124,27 +126,7 @@ class ControlOps:
 
     def runs(self, branch: str) -> bool:
         """Whether code that was asked for at the socket runs in a branch."""
-        return self._runs[branch] > 0 and not self._ended
-
-    async def save_all(self, *, strict: bool) -> EndFacts:
-        """Pause every live branch. One that cannot be saved is lost, or an error if `strict`."""
-        self._ended = True
-        saved: list[PauseFacts] = []
-        lost: list[str] = []
-        try:
-            for branch in self._live():
-                try:
-                    report = await self._session.pause(branch.name)
-                except BranchpointError:
-                    if strict:
-                        raise
-                    lost.append(branch.name)
-                else:
-                    saved.append(await self._paused(report))
-        except BaseException:
-            self._ended = False
-            raise
-        return EndFacts(saved=tuple(saved), lost=tuple(lost))
+        return self._runs[branch] > 0
 
     def _in_turn(self, handler: Handler) -> Handler:
         async def one_after_another(request: Request) -> Mapping[str, Any]:
@@ -264,15 +246,13 @@ class ControlOps:
         save = flag(request, "save", default=True)
         if self._owner.end is None:
             raise UsageError(self._owner.why_not, hint=self._owner.instead)
-        if save:
-            ended = await self.save_all(strict=True)
-        else:
-            ended = EndFacts(saved=(), lost=tuple(branch.name for branch in self._live()))
+        saved = await save_all(self._session) if save else []
+        ended = EndFacts(
+            saved=tuple([await self._paused(report) for report in saved]),
+            lost=tuple(branch.name for branch in _live(self._session)),
+        )
         self._owner.end()
         return to_json(ended)
-
-    def _live(self) -> list[Branch]:
-        return [b for b in self._session.branches() if b.state is BranchState.LIVE]
 
     def _named(self, name: str | None) -> Branch:
         return self._session.current if name is None else self._session.branch(name)
@@ -319,8 +299,10 @@ class ControlOps:
     async def _fact(self, branch: Branch, labels: Mapping[str, str] | None = None) -> BranchFacts:
         if labels is None:
             labels = {str(it.id): it.label for it in self._session.checkpoints()}
-        # Read from the kernel's tables: milliseconds for each GB.
-        use = await asyncio.to_thread(branch.memory)
+        use = None
+        with contextlib.suppress(OSError):
+            # Read from the kernel's tables, milliseconds for each GB; it may end meanwhile.
+            use = await asyncio.to_thread(branch.memory)
         record = branch.record
         return BranchFacts(
             name=record.name,
@@ -337,3 +319,29 @@ class ControlOps:
             awake_ms=branch.cost.awake_ms,
             busy=self._is_busy(branch),
         )
+
+
+async def save_all(session: Session) -> list[PauseReport]:
+    """Pause every live branch, whatever runs in it: it carries on with that when it is resumed.
+
+    One that cannot be saved runs on, and is an error once the others are saved.
+    """
+    executes, session.executes = session.executes, nothing_runs
+    saved: list[PauseReport] = []
+    failures: dict[str, BranchpointError] = {}
+    try:
+        # Asked anew each time: a fork that was under way makes more of them.
+        while live := [branch for branch in _live(session) if branch.name not in failures]:
+            try:
+                saved.append(await session.pause(live[0].name))
+            except BranchpointError as error:
+                failures[live[0].name] = error
+    finally:
+        session.executes = executes
+    for failure in failures.values():
+        raise failure
+    return saved
+
+
+def _live(session: Session) -> list[Branch]:
+    return [branch for branch in session.branches() if branch.state is BranchState.LIVE]

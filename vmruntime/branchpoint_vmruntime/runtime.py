@@ -17,6 +17,7 @@ from typing import Self
 
 from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
 from branchpoint_vmruntime.base import make_base
+from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
 from branchpoint_vmruntime.errors import (
     DamagedError,
@@ -39,7 +40,6 @@ from branchpoint_vmruntime.memory.flat import FlatImages
 from branchpoint_vmruntime.outside.outside import open_outside
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
 from branchpoint_vmruntime.register import Register
-from branchpoint_vmruntime.session_control import handlers_for
 from branchpoint_vmruntime.spec import Emulator
 from branchpoint_vmruntime.store import LayerStore, MachineFacts
 from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
@@ -203,13 +203,15 @@ class Runtime:
         *,
         key: str | None = None,
         folder: Path | None = None,
+        owner: Ownership | None = None,
     ) -> AsyncGenerator[OwnedSession]:
         """Open the session of that key, or a new one, with a fresh machine as its branch `main`.
 
         If another process owns the session of that key, a second one beside it is opened. `folder`
-        is where the files are that the manifest brings in: by default this process's.
+        is where the files are that the manifest brings in: by default this process's. `owner` is
+        what this process is to those who ask at the session's control socket.
         """
-        chosen = manifest or Manifest()
+        chosen, ownership = manifest or Manifest(), owner or Ownership()
         foundation = await self.foundation(chosen)
         base = await self._base(foundation)
         wanted = key or f"script-{secrets.token_hex(6)}"
@@ -240,7 +242,11 @@ class Runtime:
                     edge as outside,
                     open_session(register, workshop, outside, chosen.budgets) as session,
                     ControlServer(
-                        self.home.control(record.id), handlers_for(record, outside.forwards)
+                        self.home.control(record.id),
+                        {
+                            **handlers_for(record, outside.forwards, ownership),
+                            **ControlOps(session, ownership).handlers(),
+                        },
                     ),
                 ):
                     yield session
