@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
-import os
 import secrets
 import shutil
 from collections.abc import AsyncGenerator, Generator
@@ -25,9 +23,10 @@ from branchpoint_vmruntime.errors import (
     IncompatibleError,
     SessionBusyError,
 )
+from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.host import tsc_khz
+from branchpoint_vmruntime.host_facts import machine_facts
 from branchpoint_vmruntime.image.build import ensure_image, ensure_initramfs
 from branchpoint_vmruntime.image.guest_image import GuestImage, find_image
 from branchpoint_vmruntime.image.progress import Progress, SilentProgress
@@ -41,11 +40,10 @@ from branchpoint_vmruntime.outside.outside import open_outside
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.spec import Emulator
-from branchpoint_vmruntime.store import LayerStore, MachineFacts
+from branchpoint_vmruntime.store import LayerStore
 from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
 from branchpoint_vmruntime.workshop import Workshop
 
-PROTOCOL = 4
 _GUEST_PACKAGES = ("branchpoint", "branchpoint_guest", "branchpoint_guestkernel")
 
 
@@ -126,7 +124,7 @@ class Runtime:
         for path in left:
             layers = self.home.layers / path.name.removesuffix(".sock")
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                with _locked(layers, wait=False):
+                with locked(layers, wait=False):
                     if path.is_dir():
                         shutil.rmtree(path, ignore_errors=True)
                     else:
@@ -168,15 +166,8 @@ class Runtime:
         tools, image = self._require_tools(), self.image()
         accelerator = await self.accelerator()
         initramfs = await asyncio.to_thread(ensure_initramfs, self.home, image, guest_sources())
-        facts = MachineFacts(
-            qemu=tools.qemu.build,
-            accelerator=accelerator.name,
-            cpu="max,erms=off" if accelerator.name == "tcg" else "host",
-            memory_mib=manifest.size.memory_mib,
-            vcpus=manifest.size.vcpus,
-            image=image.digest,
-            protocol=PROTOCOL,
-            tsc_khz=await asyncio.to_thread(tsc_khz),
+        facts = await asyncio.to_thread(
+            machine_facts, tools, accelerator, manifest.size, image.digest
         )
         argv = (*tools.qemu.argv_prefix, *tools.qemu.firmware_args)
         return Foundation(
@@ -258,7 +249,7 @@ class Runtime:
         return LayerStore(self.home.layers / "base")
 
     async def _base(self, foundation: Foundation) -> Checkpoint:
-        with _locked(self.home.layers, wait=True):
+        with locked(self.home.layers, wait=True):
             store = self._bases()
             found = self.journal.base(foundation.base_key)
             if found is not None and _loadable(store, found, foundation):
@@ -277,7 +268,7 @@ class Runtime:
             folder.mkdir(mode=0o700, exist_ok=True)
             with contextlib.ExitStack() as stack:
                 try:
-                    stack.enter_context(_locked(folder, wait=False))
+                    stack.enter_context(locked(folder, wait=False))
                 except BlockingIOError:
                     continue
                 yield record
@@ -320,17 +311,3 @@ def _loadable(store: LayerStore, base: Checkpoint, foundation: Foundation) -> bo
     except (DamagedError, IncompatibleError):
         return False
     return store.layer(base.id).memory.exists()
-
-
-@contextmanager
-def _locked(folder: Path, *, wait: bool) -> Generator[None]:
-    """Hold the folder for this process.
-
-    The kernel lets go of it when the process ends, however it ends.
-    """
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
-    finally:
-        os.close(fd)

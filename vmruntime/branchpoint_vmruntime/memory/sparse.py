@@ -30,7 +30,7 @@ def copy_sparse(source: Path, target: Path) -> bool:
         except OSError:
             size = os.fstat(old.fileno()).st_size
             new.truncate(size)
-            for start, end in _data_ranges(old.fileno(), size):
+            for start, end in data_ranges(old.fileno(), size):
                 copy_range(
                     old.fileno(),
                     new.fileno(),
@@ -42,7 +42,8 @@ def copy_sparse(source: Path, target: Path) -> bool:
         return True
 
 
-def _data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
+def data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where an open file of that size holds data, holes left out: from each start to its end."""
     end = 0
     while end < size:
         try:
@@ -89,7 +90,7 @@ def dig_holes(path: Path) -> int:
     dug = 0
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
         size = len(data)
-        for start, end in list(_data_ranges(file.fileno(), size)):
+        for start, end in list(data_ranges(file.fileno(), size)):
             first = -(-start // _BLOCK) * _BLOCK
             count = max(0, (end - first) // _BLOCK)
             if not count:
