@@ -110,6 +110,31 @@ class Journal:
                 id=record.id,
             )
 
+    def add_lineage(
+        self,
+        record: SessionRecord,
+        checkpoints: Iterable[Checkpoint],
+        branch: BranchRecord,
+        operations: Iterable[Operation],
+        pins: Iterable[CheckpointId],
+    ) -> None:
+        """Put a new session on record with all that was done in it elsewhere, as one step.
+
+        Parents come before their children. Survives a power cut.
+        """
+        with self._database.transaction(lasting=True):
+            row = session_to_row(record)
+            self._insert("sessions", row, taken=f"there is already a session {record.key!r}")
+            for checkpoint in checkpoints:
+                row = checkpoint_to_row(checkpoint)
+                taken = f"there is already a checkpoint {checkpoint.id!r}"
+                self._insert("checkpoints", row, taken=taken)
+            self._insert("branches", branch_to_row(branch))
+            for operation in operations:
+                self._insert("operations", operation_to_row(operation))
+            for id in pins:  # noqa: A001
+                self._insert("pins", {"checkpoint": id})
+
     def remove_session(self, id: SessionId) -> list[Checkpoint]:  # noqa: A002
         """Forget a session, its branches and what was done; the checkpoints that went with it."""
         with self._transaction():
