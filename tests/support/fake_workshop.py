@@ -37,6 +37,7 @@ from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.session import WakeCost
+from branchpoint_vmruntime.storage.retention import StoreBudgets
 from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.workshop import Workshop
 
@@ -265,6 +266,7 @@ async def office(
     *,
     full: frozenset[str] = frozenset(),
     budgets: Budgets | None = None,
+    store: StoreBudgets | None = None,
 ) -> AsyncGenerator[Office]:
     """A session with its first machine awake, in a folder that may hold an earlier one."""
     now = datetime.now(UTC)
@@ -273,7 +275,7 @@ async def office(
         if journal.session_by_key(record.key) is None:
             journal.add_session(record)
             journal.add_checkpoint(BASE, advance=None)
-        register = Register(record, journal, BASE)
+        register = Register(record, journal, BASE, store)
         journal.full = full
         behind = workshop or FakeWorkshop()
         behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}

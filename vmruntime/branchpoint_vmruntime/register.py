@@ -1,12 +1,13 @@
 """The books of one session: its branches and which is current, its checkpoints, what was done."""
 
 import contextlib
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from branchpoint_vmruntime.branch import OwnedBranch
-from branchpoint_vmruntime.errors import UnknownNameError, UsageError
+from branchpoint_vmruntime.errors import StorageError, UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
@@ -20,20 +21,44 @@ from branchpoint_vmruntime.lineage import (
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.naming import is_set_aside, next_label, resolve, set_aside
 from branchpoint_vmruntime.lineage.tree import Tree
-from branchpoint_vmruntime.outside.outside import View
+from branchpoint_vmruntime.outside.forwarding import nobody_sleeps
+from branchpoint_vmruntime.outside.view import View
+from branchpoint_vmruntime.storage.retention import StoreBudgets
+
+log = logging.getLogger(__name__)
 
 MAIN = BranchName("main")
 
 
 class Register:
-    """Keeps the journal and the branches in memory in step; knows no machines."""
+    """Keeps the journal and the branches in memory in step; knows no machines.
 
-    def __init__(self, record: SessionRecord, journal: Journal, base: Checkpoint) -> None:
-        self.record = record
+    With `fresh` the branches there are are set aside for a new `main`; without, they are carried on
+    with. `awake` is for the session to set: it gives a branch that is paused its machine again.
+    """
+
+    def __init__(
+        self,
+        record: SessionRecord,
+        journal: Journal,
+        base: Checkpoint,
+        store: StoreBudgets | None = None,
+        *,
+        fresh: bool = True,
+    ) -> None:
         self.base = base
+        self.awake: Callable[[str], Awaitable[None]] = nobody_sleeps
+        self.store = store or StoreBudgets()
         self._journal = journal
-        self._branches = {b.name: OwnedBranch(b) for b in _left_by_earlier_owner(record, journal)}
-        self._current = MAIN
+        left = _left_by_earlier_owner(record, journal) if fresh else _as_left(record, journal)
+        self._branches = {b.name: OwnedBranch(b) for b in left}
+        self.record = journal.session(record.id) or record
+        self._current = self._last_continued() or MAIN
+
+    @property
+    def carries_on(self) -> bool:
+        """Whether there is a branch to continue as; without one the session starts with `main`."""
+        return self._last_continued() is not None
 
     @property
     def current(self) -> OwnedBranch:
@@ -41,8 +66,22 @@ class Register:
         return self._branches[self._current]
 
     def continue_as(self, branch: OwnedBranch) -> None:
-        """Make a branch the current one."""
+        """Make a branch the current one, on record too."""
+        self._put_session(replace(self.record, current=branch.name))
         self._current = branch.name
+
+    def start(self) -> Checkpoint | None:
+        """The checkpoint that fresh machines carry on from; None if that is the base."""
+        wanted = self.record.start
+        found = self._journal.checkpoint(wanted) if wanted is not None else None
+        if wanted is not None and found is None:
+            log.warning("fresh machines start from the base: checkpoint %s is gone", wanted)
+        return found
+
+    def start_from(self, checkpoint: Checkpoint | None) -> None:
+        """Have fresh machines carry on from a checkpoint from now on; None: from the base."""
+        start = None if checkpoint is None else checkpoint.id
+        self._put_session(replace(self.record, start=start))
 
     def branches(self) -> list[OwnedBranch]:
         """Every branch on record, in order of making."""
@@ -73,6 +112,7 @@ class Register:
         self._journal.put_branches([*(b.record for b in self.branches()), branch.record])
         others = {name: b for name, b in self._branches.items() if name != branch.name}
         self._branches = {branch.name: branch} | others
+        self.continue_as(branch)
 
     def new_record(
         self, name: BranchName, index: int, *, parent: BranchName | None, origin: Checkpoint
@@ -115,8 +155,8 @@ class Register:
 
     def remove(self, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
         """Forget those checkpoints that nothing needs and nobody has pinned; which they were."""
-        tree, pins = self.tree(), self.pins()
-        free = [c for c in checkpoints if c.session == self.record.id and c.id not in pins]
+        tree, kept = self.tree(), {*self.pins(), self.record.start}
+        free = [c for c in checkpoints if c.session == self.record.id and c.id not in kept]
         gone: list[Checkpoint] = []
         # Children first: a parent is free once they are gone.
         for checkpoint in sorted(free, key=lambda c: tree.depth(c.id), reverse=True):
@@ -147,7 +187,23 @@ class Register:
             streams=lambda name: self.branch(name).streams,
             checkpoints=self.checkpoints,
             own_bytes=self._own_bytes,
+            awake=lambda name: self.awake(name),
+            paused=self._is_paused,
         )
+
+    def _put_session(self, record: SessionRecord) -> None:
+        self._journal.put_session(record)
+        self.record = record
+
+    def _last_continued(self) -> BranchName | None:
+        """The branch the session was last continued as, or else any that there is."""
+        there = [b.name for b in self.branches() if b.state is not BranchState.DROPPED]
+        last = self.record.current
+        return last if last in there else next(iter(there), None)
+
+    def _is_paused(self, name: str) -> bool:
+        branch = self._known(name)
+        return branch is not None and branch.state is BranchState.PAUSED
 
     def _own_bytes(self) -> dict[str, int]:
         uses = {branch.name: branch.memory() for branch in self.branches()}
@@ -181,28 +237,31 @@ class Register:
         total_ms: float,
         phases_ms: Mapping[str, float],
     ) -> None:
-        """Put something done on record."""
-        self._journal.add_operation(
-            Operation(
-                session=self.record.id,
-                op=op,
-                branch=branch,
-                checkpoint=checkpoint.id if checkpoint else None,
-                at=datetime.now(UTC),
-                total_ms=round(total_ms, 3),
-                phases_ms=phases_ms,
-            )
+        """Put something done on record. That there is no room for it does not undo it."""
+        done = Operation(
+            session=self.record.id,
+            op=op,
+            branch=branch,
+            checkpoint=checkpoint.id if checkpoint else None,
+            at=datetime.now(UTC),
+            total_ms=round(total_ms, 3),
+            phases_ms=phases_ms,
         )
+        try:
+            self._journal.add_operation(done)
+        except StorageError as error:
+            log.warning("what was done is not on record: %s of %s: %s", op, branch, error)
 
 
 def _left_by_earlier_owner(session: SessionRecord, journal: Journal) -> list[BranchRecord]:
     """The branches of an earlier kernel, as they are now that it has gone.
 
-    Those that never left the base are dropped; the others can be reopened under a name set aside,
-    so that the same notebook can be run again from its first cell.
+    Those that never left where fresh machines start are dropped; the others can be reopened under a
+    name set aside, so that the same notebook can be run again from its first cell.
     """
-    bases = {c.id for c in journal.checkpoints(session.id) if c.kind is CheckpointKind.BASE}
-    known = [_without_machine(record, bases) for record in journal.branches(session.id)]
+    starts = {c.id for c in journal.checkpoints(session.id) if c.kind is CheckpointKind.BASE}
+    starts |= {session.start} if session.start else set()
+    known = [_without_machine(record, starts) for record in journal.branches(session.id)]
     taken = {record.name for record in known}
     names: dict[BranchName, BranchName] = {}
     for record in known:
@@ -211,11 +270,20 @@ def _left_by_earlier_owner(session: SessionRecord, journal: Journal) -> list[Bra
             taken.add(names[record.name])
     journal.put_branches(known)
     journal.rename_branches(session.id, names)
+    if session.current in names:
+        journal.put_session(replace(session, current=names[session.current]))
     return journal.branches(session.id)
 
 
-def _without_machine(record: BranchRecord, bases: set[CheckpointId]) -> BranchRecord:
+def _as_left(session: SessionRecord, journal: Journal) -> list[BranchRecord]:
+    """The branches of an earlier owner under the names they had; whose machine went is lost."""
+    known = [_without_machine(record, set()) for record in journal.branches(session.id)]
+    journal.put_branches(known)
+    return known
+
+
+def _without_machine(record: BranchRecord, starts: set[CheckpointId]) -> BranchRecord:
     if record.state in (BranchState.LIVE, BranchState.LOST):
-        state = BranchState.DROPPED if record.head in bases else BranchState.LOST
+        state = BranchState.DROPPED if record.head in starts else BranchState.LOST
         return replace(record, state=state)
     return record

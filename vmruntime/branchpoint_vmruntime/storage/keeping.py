@@ -1,0 +1,84 @@
+"""An open session collects its own: after a checkpoint, when its store's budgets are exceeded."""
+
+import asyncio
+import json
+import logging
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from branchpoint_vmruntime.lineage import Checkpoint
+from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.storage.retention import Plan, StoreBudgets, plan
+from branchpoint_vmruntime.workshop import Workshop
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = "store.json"
+
+
+class Keeping:
+    """Joins the register, which knows what is needed, and the workshop, which has the files."""
+
+    def __init__(self, register: Register, workshop: Workshop) -> None:
+        self._register = register
+        self._workshop = workshop
+        self._unmet: tuple[str, ...] = ()
+
+    async def collect(self, taken: Checkpoint) -> None:
+        """Remove what the budgets ask for, now that one more was taken, which stays.
+
+        Whatever fails is told in the log: that checkpoint is there.
+        """
+        if not self._register.store.any:
+            return
+        try:
+            await self._collect(taken)
+        except Exception:
+            log.exception("the session's store could not be brought within its budgets")
+
+    async def _collect(self, taken: Checkpoint) -> None:
+        found = self._planned(taken)
+        gone = self._register.remove([verdict.checkpoint for verdict in found.removed])
+        # Records first: killed in between, only files are left, which the next opening sweeps.
+        for checkpoint in gone:
+            await asyncio.to_thread(self._workshop.discard, checkpoint)
+        if gone:
+            freed = sum(v.bytes for v in found.removed if v.checkpoint in gone)
+            names = ", ".join(each.label or each.id for each in gone)
+            log.warning(
+                "over the budget of the store: removed %s; %.1f MB are free", names, freed / 1e6
+            )
+        # Once: it stays so until something is unpinned, dropped or labelled otherwise.
+        if found.unmet and not self._unmet:
+            log.warning(
+                "over the budget of the store, and nothing more can go: %s", "; ".join(found.unmet)
+            )
+        self._unmet = found.unmet
+
+    def _planned(self, taken: Checkpoint) -> Plan:
+        return plan(
+            self._register.checkpoints(),
+            [branch.record for branch in self._register.branches()],
+            self._register.store,
+            now=datetime.now(UTC),
+            pins=self._register.pins(),
+            start=self._register.record.start,
+            spared={taken.id},
+        )
+
+
+def remember(folder: Path, budgets: StoreBudgets) -> None:
+    """Note in a session's folder what its store may take, for when nobody has it open."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = folder / f"{_REMEMBERED}.part"
+    part.write_text(json.dumps(asdict(budgets)))
+    part.replace(folder / _REMEMBERED)
+
+
+def remembered(folder: Path) -> StoreBudgets:
+    """What was noted there; no budgets if nothing was, or not what this version can read."""
+    with suppress(OSError, ValueError, TypeError):
+        return StoreBudgets(**json.loads((folder / _REMEMBERED).read_text()))
+    return StoreBudgets()
