@@ -40,6 +40,7 @@ from branchpoint_vmruntime.outside.outside import open_outside
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.spec import Emulator
+from branchpoint_vmruntime.storage.keeping import remember
 from branchpoint_vmruntime.store import LayerStore
 from branchpoint_vmruntime.tools import Tools, ensure_tools, find_tools
 from branchpoint_vmruntime.workshop import Workshop
@@ -219,7 +220,8 @@ class Runtime:
                 flats=FlatImages(self.home.flat / record.id),
                 live=live,
             )
-            register = Register(record, self.journal, base)
+            remember(self.home.session(record.id), chosen.store)
+            register = Register(record, self.journal, base, chosen.store)
             edge = open_outside(
                 chosen.outside,
                 ledger=self.ledger,

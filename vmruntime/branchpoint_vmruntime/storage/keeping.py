@@ -71,10 +71,12 @@ class Keeping:
 
 def remember(folder: Path, budgets: StoreBudgets) -> None:
     """Note in a session's folder what its store may take, for when nobody has it open."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = folder / f"{_REMEMBERED}.part"
-    part.write_text(json.dumps(asdict(budgets)))
-    part.replace(folder / _REMEMBERED)
+    # A full disk must not keep a session from being opened: then what was noted before holds.
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part.write_text(json.dumps(asdict(budgets)))
+        part.replace(folder / _REMEMBERED)
 
 
 def remembered(folder: Path) -> StoreBudgets:
