@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
+_USER = _ROOT / "user"
 _RESERVED_BYTES = 48 << 20
 
 
@@ -19,7 +20,7 @@ class UserCgroup:
     """The cgroup `user`, in which everything runs that is not guestd's own."""
 
     def __init__(self) -> None:
-        self._path = _ROOT / "user"
+        self._path = _USER
         (_ROOT / "cgroup.subtree_control").write_text("+memory +pids")
         self._path.mkdir(exist_ok=True)
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -31,9 +32,7 @@ class UserCgroup:
 
     def adopt_self(self) -> None:
         """Move the calling process in; run in a child between fork and exec."""
-        (self._path / "cgroup.procs").write_text("0")
-        # Children inherit guestd's exemption; with nothing left to kill, Linux panics.
-        Path("/proc/self/oom_score_adj").write_text("0")
+        enter_user_cgroup()
 
     def freeze(self, timeout_s: float) -> None:
         """Stop every process of the user's.
@@ -66,3 +65,10 @@ class UserCgroup:
             int((self._path / "memory.current").read_text()),
             int((self._path / "memory.max").read_text()),
         )
+
+
+def enter_user_cgroup() -> None:
+    """Move the calling process in, from anywhere; run in a child between fork and exec."""
+    (_USER / "cgroup.procs").write_text("0")
+    # Children inherit guestd's exemption; with nothing left to kill, Linux panics.
+    Path("/proc/self/oom_score_adj").write_text("0")

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+# The variables, for who starts processes beside guestd; a name no file from the host can have.
+ENVIRONMENT = ".environment"
+
 
 class Outfit:
     """Variables as last given, and where the files are put."""
@@ -16,12 +19,14 @@ class Outfit:
     ) -> list[str]:
         """Put the files in place, and remember the variables; None takes one away.
 
+        They are written down as well, for those beside guestd who start processes.
+
         Returns which of the files in `digests` are not here with that digest: the host sends only
         those, since most machines wake with what they were given before. ValueError if a name
         cannot be one; then nothing was done.
         """
         for name in files:
-            if name in ("", ".", "..") or "/" in name or "\0" in name:
+            if name in ("", ".", "..", ENVIRONMENT) or "/" in name or "\0" in name:
                 raise ValueError(f"{name!r} cannot name a file in {self._folder}")
         for name, value in environment.items():
             if not name or "=" in name or "\0" in f"{name}{value or ''}":
@@ -30,6 +35,8 @@ class Outfit:
             self._place(name, text)
             self._digests[name] = digests[name]
         self._environment |= environment
+        if environment:
+            self._write_down()
         return [name for name, digest in digests.items() if not self._has(name, digest)]
 
     def dress(self, environment: dict[str, str]) -> dict[str, str]:
@@ -46,3 +53,16 @@ class Outfit:
         written.write_text(text)
         written.chmod(0o644)
         written.replace(self._folder / name)
+
+    def _write_down(self) -> None:
+        each = (
+            name if value is None else f"{name}={value}"
+            for name, value in self._environment.items()
+        )
+        self._place(ENVIRONMENT, "\0".join(each))
+
+
+def variables_in(text: str) -> dict[str, str | None]:
+    """The variables in a file `ENVIRONMENT`; None takes one away."""
+    pairs = (variable.partition("=") for variable in text.split("\0") if variable)
+    return {name: value if sign else None for name, sign, value in pairs}

@@ -80,7 +80,12 @@ def find_handler(word: str) -> Handler | None:
     """The handler of a purpose, None if there is none."""
     if word not in HANDLERS:
         # Only when first wanted: an import costs when emulated, and few machines want it.
-        from branchpoint_guest import transfer  # noqa: PLC0415
+        if word == "exec":
+            from branchpoint_guest import executing  # noqa: PLC0415
 
-        HANDLERS.update(transfer.HANDLERS)
+            HANDLERS.update(executing.HANDLERS)
+        else:
+            from branchpoint_guest import transfer  # noqa: PLC0415
+
+            HANDLERS.update(transfer.HANDLERS)
     return HANDLERS.get(word)
