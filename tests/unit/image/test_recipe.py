@@ -5,8 +5,9 @@ from dataclasses import fields, replace
 import pytest
 
 from branchpoint_vmruntime.image.recipe import WANTED_WHEELS, Recipe
+from branchpoint_vmruntime.image.wanted import ImageSpec
 
-RECIPE = Recipe.default()
+RECIPE = Recipe.of(ImageSpec.of(python=["tabulate"], debian=["graphviz"]))
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Recipe)])
@@ -17,7 +18,26 @@ def test_another_value_of_any_field_is_another_image(name: str) -> None:
 
 
 def test_the_same_recipe_has_the_same_name() -> None:
-    assert Recipe.default().digest == RECIPE.digest
+    assert Recipe.default().digest == Recipe.default().digest
+
+
+def test_the_order_of_packages_and_their_spelling_make_no_other_image() -> None:
+    one = ImageSpec.of(python=["Scikit_Learn <2, >=1.4", "tabulate"], debian=["graphviz", "g++"])
+    other = ImageSpec.of(python=["tabulate", "scikit-learn>=1.4,<2"], debian=["g++", "graphviz"])
+    assert Recipe.of(one).digest == Recipe.of(other).digest
+
+
+def test_asking_for_what_every_image_has_is_asking_for_nothing() -> None:
+    everyday = ImageSpec.of(python=["numpy", "Pandas"], debian=["git", "curl"])
+    assert Recipe.of(everyday) == Recipe.default()
+
+
+def test_a_python_package_that_is_called_like_a_debian_one_is_another() -> None:
+    assert Recipe.of(ImageSpec.of(python=["file"])).python == ("file",)
+
+
+def test_another_version_of_what_every_image_has_counts() -> None:
+    assert Recipe.of(ImageSpec.of(python=["numpy>=99"])).python == ("numpy>=99",)
 
 
 def test_every_wheel_is_locked_by_version_and_hash() -> None:

@@ -1,7 +1,8 @@
 """An apt of our own: the host's programs and mirrors, with state, cache and suite apart."""
 
 import re
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -81,6 +82,19 @@ class PrivateApt:
                     advance(min(1.0, self._fetched_bytes() / total_bytes))
             fetching.result()
         return tuple(self.archives / deb.file for deb in debs)
+
+    def tidy(self, kept: Collection[Path]) -> None:
+        """Remove all but those package files, which the next image need not fetch again."""
+        for path in self.folder.iterdir():
+            if path == self.archives:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        for path in self.archives.glob("*.deb"):
+            if path not in kept:
+                path.unlink()
 
     def _fetched_bytes(self) -> int:
         sizes = 0

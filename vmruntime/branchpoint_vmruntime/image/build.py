@@ -2,9 +2,10 @@
 
 import fcntl
 import hashlib
+import math
 import os
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,9 @@ from branchpoint_vmruntime.image.guest_image import find_image as find_image
 from branchpoint_vmruntime.image.initramfs import pack_initramfs, pack_probe
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.image.recipe import Recipe
+from branchpoint_vmruntime.image.resolving import explained_apt, resolve_wheels
 from branchpoint_vmruntime.image.tree import Tree, control_files
-from branchpoint_vmruntime.image.wheels import install_wheels
+from branchpoint_vmruntime.image.wheels import check_wheels, install_wheels
 from branchpoint_vmruntime.tools import Tools
 
 KERNEL_TREE = "kernel"
@@ -41,6 +43,9 @@ BUSYBOX = "busybox"
 ROOT_INODE_BYTES = 16384
 # While it is made: packages, tree, wheels and disks side by side.
 NEEDED_MIB = 2048
+# Beyond what is in it a root is to have some room for its own tables, and to be whole hundreds.
+ROOM_IN_ROOT = 1.15
+ROOT_STEP_MIB = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +61,20 @@ def ensure_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -
     found = find_image(home, recipe)
     if found is not None:
         return found
-    with _only_one_build(home):
+    with _only_one_build(home, progress):
         return find_image(home, recipe) or _build_image(home, recipe, tools, progress)
 
 
 @contextmanager
-def _only_one_build(home: Home) -> Generator[None]:
+def _only_one_build(home: Home, progress: Progress) -> Generator[None]:
     """Two set-ups at once would do the same work twice, and stand in each other's way."""
     with (home.images / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.step("waiting for another image that is being built")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            progress.done("its turn")
         yield
 
 
@@ -75,7 +85,8 @@ def _build_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -
             f"the guest image takes {NEEDED_MIB} MiB to make; {home.root} has {free_mib} left",
             hint="free some, or name a roomier folder in BRANCHPOINT_HOME",
         )
-    for stale in home.images.glob(f".{recipe.digest}.*"):
+    # Whoever builds is alone: what else is there was left by one that was killed.
+    for stale in home.images.glob(".*.*"):
         _discard(stale)
     work = home.images / f".{recipe.digest}.{os.getpid()}"
     work.mkdir()
@@ -118,17 +129,20 @@ class _ImageBuild:
     work: Path
 
     def build(self) -> Path:
+        more = self._more_wheels()
         self.progress.step("Debian packages")
         apt, mirrors = open_apt(self.home.cache / f"apt-{self.recipe.suite}", self.recipe.suite)
-        debs = apt.download(self.recipe.packages, advance=self.progress.advance)
+        beyond = self._beyond(apt)
+        wanted = (*self.recipe.packages, *self.recipe.debian)
+        debs = apt.download(wanted, advance=self.progress.advance)
         self.progress.done(f"{len(debs)} packages of Debian {self.recipe.suite}")
         self.out.mkdir()
-        versions = self._root_tree(debs, mirrors.sources_in_guest(self.recipe.suite))
+        versions = self._root_tree(debs, mirrors.sources_in_guest(self.recipe.suite), beyond)
         versions |= self._kernel(apt)
-        self._python()
+        self._python(more)
         self._pack()
-        write_manifest(self.out, self.recipe, versions)
-        shutil.rmtree(apt.folder)
+        write_manifest(self.out, self.recipe, versions, more)
+        apt.tidy(debs)
         return self.out
 
     @property
@@ -139,7 +153,31 @@ class _ImageBuild:
     def tree(self) -> Path:
         return self.work / "tree"
 
-    def _root_tree(self, debs: Sequence[Path], sources: str) -> dict[str, str]:
+    def _more_wheels(self) -> tuple[str, ...]:
+        """What the manifest's Python packages come to; first of all, since names may be wrong."""
+        if not self.recipe.python:
+            return ()
+        self.progress.step("Python packages of the manifest")
+        scratch = self.work / "resolving"
+        scratch.mkdir()
+        found = resolve_wheels(self.recipe.python, self.recipe.wheels, scratch)
+        self.progress.done(", ".join(line.split()[0] for line in found) or "all there already")
+        return found
+
+    def _beyond(self, apt: PrivateApt) -> frozenset[str]:
+        """The names of the Debian packages that other images have not."""
+        if not self.recipe.debian:
+            return frozenset()
+        try:
+            asked = apt.resolve([*self.recipe.packages, *self.recipe.debian])
+        except ImageBuildError as error:
+            raise explained_apt(error) from error
+        everyday = {deb.name for deb in apt.resolve(self.recipe.packages)}
+        return frozenset(deb.name for deb in asked if deb.name not in everyday)
+
+    def _root_tree(
+        self, debs: Sequence[Path], sources: str, beyond: Collection[str]
+    ) -> dict[str, str]:
         self.progress.step("root file system")
         tree = Tree.create(self.tree)
         packages: list[UnpackedPackage] = []
@@ -147,7 +185,7 @@ class _ImageBuild:
             control = control_files(deb)
             packages.append(UnpackedPackage(control, tree.unpack(deb)))
             self.progress.advance((index + 1) / len(debs))
-        write_database(self.tree, packages)
+        write_database(self.tree, packages, unconfigured=beyond)
         configure_tree(self.tree, sources)
         self.progress.done(f"{len(packages)} packages unpacked")
         return {package.name: package.field("Version") for package in packages}
@@ -176,22 +214,25 @@ class _ImageBuild:
         self.progress.done(name)
         return versions
 
-    def _python(self) -> None:
+    def _python(self, more: Sequence[str]) -> None:
         self.progress.step("Python packages")
         scratch = self.work / "wheels"
         scratch.mkdir()
-        install_wheels(self.tree, self.recipe.wheels, scratch)
+        wheels = [*self.recipe.wheels, *more]
+        install_wheels(self.tree, wheels, scratch)
+        if more:
+            check_wheels(self.tree)
         prune_python(self.tree)
         self.progress.advance(0.5)
         write_font_list(self.tree)
         compile_modules(self.tree)
-        self.progress.done(f"{len(self.recipe.wheels)} packages, byte-compiled")
+        self.progress.done(f"{len(wheels)} packages, byte-compiled")
 
     def _pack(self) -> None:
         self.progress.step("disks")
         make_ext4(
             self.tools.mke2fs, self.out / ROOT,
-            size_mib=self.recipe.root_mib, inode_bytes=ROOT_INODE_BYTES, folder=self.tree,
+            size_mib=self._root_mib(), inode_bytes=ROOT_INODE_BYTES, folder=self.tree,
         )  # fmt: skip
         (self.out / ROOT).chmod(0o444)
         size_mib = self.recipe.disk_mib
@@ -201,6 +242,22 @@ class _ImageBuild:
         make_overlay_template(self.tools.qemu_img, self.out / OVERLAY, size_mib=size_mib)
         used = (self.out / ROOT).stat().st_blocks * 512
         self.progress.done(f"{used >> 20} MiB")
+
+    def _root_mib(self) -> int:
+        if not (self.recipe.python or self.recipe.debian):
+            return self.recipe.root_mib
+        steps = ROOM_IN_ROOT * (tree_bytes(self.tree) >> 20) / ROOT_STEP_MIB
+        return max(self.recipe.root_mib, ROOT_STEP_MIB * math.ceil(steps))
+
+
+def tree_bytes(folder: Path) -> int:
+    """What the files of a tree take in blocks of 4 KiB, each with an inode of its own."""
+    sizes = (
+        (Path(parent) / name).lstat().st_size
+        for parent, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    )
+    return sum((size + 4095) // 4096 * 4096 + 256 for size in sizes)
 
 
 def _sync(folder: Path) -> None:

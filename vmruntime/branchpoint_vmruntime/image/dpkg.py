@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +42,25 @@ class UnpackedPackage:
         return self.name
 
 
-def write_database(root: Path, packages: Sequence[UnpackedPackage]) -> None:
-    """Write /var/lib/dpkg; the packages' files are still as they were shipped."""
+def write_database(
+    root: Path, packages: Sequence[UnpackedPackage], *, unconfigured: Collection[str] = ()
+) -> None:
+    """Write /var/lib/dpkg; the packages' files are still as they were shipped.
+
+    Those named in `unconfigured` have their own scripts still to run, in the guest.
+    """
     admin = root / "var/lib/dpkg"
     for name in ("info", "updates", "triggers", "alternatives", "parts"):
         (admin / name).mkdir(parents=True, exist_ok=True)
     ordered = sorted(packages, key=lambda package: package.info_name)
-    stanzas = (status_stanza(package, conffile_sums(root, package)) for package in ordered)
+    stanzas = (
+        status_stanza(
+            package,
+            conffile_sums(root, package),
+            state="unpacked" if package.name in unconfigured else "installed",
+        )
+        for package in ordered
+    )
     (admin / "status").write_text("\n".join(stanzas))
     for name in ("available", "diversions", "statoverride", "lock", "lock-frontend"):
         (admin / name).write_bytes(b"")
@@ -70,10 +82,12 @@ def _write_info(folder: Path, package: UnpackedPackage) -> None:
         path.chmod(0o755 if name in EXECUTABLE else 0o644)
 
 
-def status_stanza(package: UnpackedPackage, conffiles: Sequence[tuple[str, str]]) -> str:
+def status_stanza(
+    package: UnpackedPackage, conffiles: Sequence[tuple[str, str]], *, state: str = "installed"
+) -> str:
     """The package's entry in the status file, configuration files and all."""
     first, *rest = package.field_text.splitlines()
-    lines = [first, "Status: install ok installed", *rest]
+    lines = [first, f"Status: install ok {state}", *rest]
     if conffiles:
         lines.append("Conffiles:")
         lines.extend(f" {path} {md5}" for path, md5 in conffiles)

@@ -21,12 +21,17 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What an image came out as: versions by package, and the sha256 of each of its files."""
+    """What an image came out as: versions by package, and the sha256 of each of its files.
+
+    `python` and `debian` are what was asked for beyond the everyday.
+    """
 
     digest: str
     debs: Mapping[str, str]
     wheels: tuple[str, ...]
     sha256: Mapping[str, str]
+    python: tuple[str, ...] = ()
+    debian: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,8 @@ def open_image(folder: Path) -> GuestImage:
             debs={str(name): str(version) for name, version in raw["debs"].items()},
             wheels=tuple(str(wheel) for wheel in raw["wheels"]),
             sha256={str(name): str(digest) for name, digest in raw["sha256"].items()},
+            python=tuple(str(name) for name in raw.get("python", ())),
+            debian=tuple(str(name) for name in raw.get("debian", ())),
         )
     except (OSError, ValueError, KeyError) as error:
         raise DamagedError(
@@ -76,13 +83,17 @@ def open_image(folder: Path) -> GuestImage:
     )
 
 
-def write_manifest(folder: Path, recipe: Recipe, versions: Mapping[str, str]) -> None:
-    """Seal a folder that holds every file of an image."""
+def write_manifest(
+    folder: Path, recipe: Recipe, versions: Mapping[str, str], more: Sequence[str] = ()
+) -> None:
+    """Seal a folder that holds every file of an image; `more` are its wheels beyond the lock's."""
     manifest = Manifest(
         digest=recipe.digest,
         debs=dict(sorted(versions.items())),
-        wheels=tuple(wheel.split()[0] for wheel in recipe.wheels),
+        wheels=tuple(wheel.split()[0] for wheel in (*recipe.wheels, *more)),
         sha256={name: file_digest(folder / name) for name in FILES},
+        python=recipe.python,
+        debian=recipe.debian,
     )
     (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n")
 

@@ -5,6 +5,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from branchpoint_vmruntime.image.wanted import ImageSpec, project_name
+
 GUEST_SUITE = "bookworm"
 GUEST_PYTHON = "3.11"
 LOCK_FILE = Path(__file__).with_name("requirements.lock")
@@ -32,7 +34,10 @@ EVERYDAY_PACKAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that decides what an image holds, but for what the mirror gives for a name."""
+    """Everything that decides what an image holds, but for what mirror and index give for a name.
+
+    `python` and `debian` are what it has beyond the everyday.
+    """
 
     suite: str = GUEST_SUITE
     packages: tuple[str, ...] = BASE_PACKAGES + EVERYDAY_PACKAGES
@@ -42,17 +47,35 @@ class Recipe:
     root_mib: int = 1536
     disk_mib: int = 16384
     builder: int = BUILDER
+    python: tuple[str, ...] = ()
+    debian: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
         """The image's name: the same recipe has the same name on every host."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        parts = asdict(self)
+        # One without them is what it was before there were any: nobody builds it again.
+        for name in ("python", "debian"):
+            if not parts[name]:
+                del parts[name]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def default(cls) -> "Recipe":
         """The image every kernel uses unless its manifest says otherwise."""
-        return cls(wheels=parse_lock(LOCK_FILE.read_text()))
+        return cls.of(ImageSpec())
+
+    @classmethod
+    def of(cls, wanted: ImageSpec) -> "Recipe":
+        """The image with the packages of a manifest; what every image has anyway does not count."""
+        wheels = parse_lock(LOCK_FILE.read_text())
+        locked = {project_name(line) for line in wheels}
+        everyday = {*BASE_PACKAGES, *EVERYDAY_PACKAGES}
+        return cls(
+            wheels=wheels,
+            python=tuple(name for name in wanted.python if name not in locked),
+            debian=tuple(name for name in wanted.debian if name not in everyday),
+        )
 
 
 def parse_lock(text: str) -> tuple[str, ...]:

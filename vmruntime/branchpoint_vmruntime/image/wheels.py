@@ -7,6 +7,7 @@ from pathlib import Path
 
 from branchpoint_vmruntime.errors import ImageBuildError
 from branchpoint_vmruntime.image.command import run_command
+from branchpoint_vmruntime.image.native import NativeRunner
 from branchpoint_vmruntime.image.recipe import GUEST_PYTHON
 
 SITE_PACKAGES = Path("usr/local/lib") / f"python{GUEST_PYTHON}" / "dist-packages"
@@ -63,6 +64,15 @@ def install_wheels(tree: Path, requirements: Sequence[str], scratch: Path) -> No
     for script in scripts.iterdir():
         script.write_bytes(with_guest_python(script.read_bytes()))
     (tree / "etc/pip.conf").write_text(PIP_CONF)
+
+
+def check_wheels(tree: Path) -> None:
+    """ImageBuildError if a package lacks another: pip judged conditions by the host's Python."""
+    NativeRunner(tree).run(
+        f"usr/bin/python{GUEST_PYTHON}", "-B", "-S", "-m", "pip", "check",
+        purpose="have all that the manifest's Python packages need; name what is missing too",
+        environment={"PYTHONPATH": str(tree / SITE_PACKAGES)},
+    )  # fmt: skip
 
 
 def move_children(source: Path, place: Path) -> None:
