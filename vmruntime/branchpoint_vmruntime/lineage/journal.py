@@ -202,6 +202,13 @@ class Journal:
         """The session's checkpoints and all they descend from down to the bases, oldest first."""
         return [checkpoint_from_row(row) for row in self._rows(_OF_SESSION, session=session)]
 
+    def every_checkpoint(self) -> list[Checkpoint]:
+        """The checkpoints of all sessions, and all bases, oldest first."""
+        return [
+            checkpoint_from_row(row)
+            for row in self._rows("SELECT * FROM checkpoints ORDER BY number")
+        ]
+
     def remove_checkpoint(self, id: CheckpointId) -> None:  # noqa: A002
         """Forget a checkpoint; refused while one descends from it or a branch stands on it."""
         with self._transaction():
