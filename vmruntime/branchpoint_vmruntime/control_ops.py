@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,11 +55,14 @@ _DAY_S = 86400.0
 class Ownership:
     """What has a session open. `end` has it end the session; None: it does not do that when asked.
 
-    `why_not` says so then, and `instead` what ends the session.
+    `why_not` says so then, and `instead` what ends the session. Once it is `ended` nothing more is
+    done. `alone`: if another process has that session open, none beside it is opened instead.
     """
 
     kind: OwnerKind = OwnerKind.SCRIPT
+    alone: bool = False
     end: Callable[[], None] | None = None
+    ended: Callable[[], bool] = bool
     why_not: str = "a script has that session open"
     instead: str = "it is closed when the script ends"
 
@@ -130,10 +134,19 @@ class ControlOps:
 
     def _in_turn(self, handler: Handler) -> Handler:
         async def one_after_another(request: Request) -> Mapping[str, Any]:
-            async with self._one_at_a_time, self._session.turn():
+            async with self._turn():
                 return await handler(request)
 
         return one_after_another
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        async with self._one_at_a_time, self._session.turn():
+            if self._owner.ended():
+                raise SessionBusyError(
+                    "that session is just being closed", hint="open it again in a moment"
+                )
+            yield
 
     async def _branches(self, _request: Request) -> Mapping[str, Any]:
         return {"branches": await self._facts(self._session.branches())}
@@ -210,7 +223,7 @@ class ControlOps:
 
     async def _run(self, request: Request) -> Mapping[str, Any]:
         code, name = text(request, "code"), optional_text(request, "branch")
-        async with self._one_at_a_time, self._session.turn():
+        async with self._turn():
             branch = await self._session.awake(name)
             self._runs[branch.name] += 1
         # Outside the turn: while code runs its branch may be saved, forked and looked at.

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from branchpoint_vmruntime.command_line import escaped
 from branchpoint_vmruntime.errors import UnknownNameError
+from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import CheckpointId
 from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.locks import holder, locked, tidying
+from branchpoint_vmruntime.locks import holder, tidying
 from branchpoint_vmruntime.memory.dirty import memory_use
 from branchpoint_vmruntime.store import LayerStore
 

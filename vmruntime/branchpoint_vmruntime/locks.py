@@ -6,7 +6,6 @@ nobody takes it for an owner.
 """
 
 import contextlib
-import fcntl
 import itertools
 import os
 from collections.abc import Generator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from branchpoint_vmruntime.control_facts import OwnerKind
 from branchpoint_vmruntime.errors import SessionBusyError
+from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 
 _LOCKS = Path("/proc/locks")
@@ -27,17 +27,6 @@ _WORDS = {
     OwnerKind.OWNER: "a process of its own",
     OwnerKind.SCRIPT: "a script or a command",
 }
-
-
-@contextmanager
-def locked(folder: Path, *, wait: bool) -> Generator[None]:
-    """Hold the folder for this process; BlockingIOError if another does and we do not wait."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
-    finally:
-        os.close(fd)
 
 
 @contextmanager
