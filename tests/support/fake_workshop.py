@@ -204,6 +204,10 @@ class FakeWorkshop(Workshop):
             moment=cast("_Draft", pending).moment,
         )
 
+    def missing(self, tree: Tree, checkpoint: Checkpoint) -> list[Checkpoint]:
+        """Those without files."""
+        return [it for it in tree.path(checkpoint.id) if it.id not in self.files]
+
     def abandon(self, pending: Draft) -> None:
         """Remove a capture."""
         self.files.remove(pending.id)

@@ -1,4 +1,4 @@
-"""How many machines may live at once: what the host's memory and a manifest's budgets leave."""
+"""How many machines may live at once, and for how long idle ones may: a manifest's budgets."""
 
 from dataclasses import dataclass
 
@@ -17,6 +17,17 @@ class Budgets:
 
     memory_bytes: int | None = None
     machines: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdlePause:
+    """For how long a branch may be idle before it is paused, in seconds; None is for ever.
+
+    `current_s` is for the branch the session continues as, `others_s` for all others.
+    """
+
+    others_s: float | None = 900.0
+    current_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

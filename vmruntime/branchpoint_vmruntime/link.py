@@ -102,6 +102,11 @@ class ControlLink(asyncio.Protocol):
         else:
             self._held.append(body)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether an answer is waited for."""
+        return bool(self._waiting)
+
     def hold(self) -> None:
         """Let nothing more out: a byte under way while a machine is saved would be torn."""
         self._free.clear()

@@ -263,6 +263,16 @@ class Machine:
         """Ask for a sign of life."""
         await self.control.ask("ping", timeout_s=timeout_s)
 
+    def traffic(self) -> tuple[int, ...]:
+        """Counters of which one differs as soon as anything has crossed to it or from it."""
+        kernel, streams = self.kernel, self.streams
+        return kernel.sent, kernel.received, streams.sent, streams.received
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether guestd owes an answer, as while it runs something for somebody."""
+        return self.control.is_asked
+
     def memory(self) -> tuple[int, int]:
         """Host memory in bytes: its own, and mapped from the shared image."""
         return memory_use(self.pid)

@@ -6,9 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 
+from branchpoint_vmruntime.baking import Baking
 from branchpoint_vmruntime.branch import OwnedBranch
-from branchpoint_vmruntime.budget import Budgets, Room, room
+from branchpoint_vmruntime.budget import Budgets, IdlePause
+from branchpoint_vmruntime.capacity import Capacity
 from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.idling import Idling
 from branchpoint_vmruntime.lineage import (
     BranchState,
     Checkpoint,
@@ -20,7 +23,7 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.lineage.naming import branch_names, check_label
 from branchpoint_vmruntime.outside.outside import Outside
-from branchpoint_vmruntime.pausing import Pausing
+from branchpoint_vmruntime.pausing import Pausing, require_not_dropped
 from branchpoint_vmruntime.preparing import Preparing
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.restore import SavedMachine
@@ -43,8 +46,6 @@ from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.waking import Waking, end_machine
 from branchpoint_vmruntime.workshop import Workshop
 
-_LABELS = {CheckpointKind.USER: "checkpoint", CheckpointKind.FORK_POINT: "fork"}
-
 
 class OwnedSession:
     """Implements `session.Session`.
@@ -53,7 +54,12 @@ class OwnedSession:
     """
 
     def __init__(
-        self, register: Register, workshop: Workshop, outside: Outside, budgets: Budgets
+        self,
+        register: Register,
+        workshop: Workshop,
+        outside: Outside,
+        budgets: Budgets,
+        idle: IdlePause,
     ) -> None:
         self.witness: Witness = nothing_known
         self.turn: Turn = nullcontext
@@ -62,14 +68,17 @@ class OwnedSession:
         self.outside = outside
         self._register = register
         self._workshop = workshop
-        self._budgets = budgets
         self._saving = Saving(register, workshop, self._witness_of)
         self._waking = Waking(register, workshop, outside)
         self._rolling_back = RollingBack(register, self._saving, self._waking)
         self._pausing = Pausing(register, self._saving, self._waking)
         self._peeks: list[OwnedBranch] = []
         self._preparing = Preparing(register, workshop)
+        self._capacity = Capacity(register, workshop, outside, budgets, self._with_peeks)
+        self._idling = Idling(self, idle)
         self._busy = asyncio.Lock()
+        self.image = Baking(register, workshop, self._waking, outside, self._busy, self.awake)
+        register.awake = self._awake_for_caller
 
     @property
     def record(self) -> SessionRecord:
@@ -112,7 +121,7 @@ class OwnedSession:
 
     def room(self) -> int:
         """How many machines more the host's memory and the budgets have room for now."""
-        return self._room(self._budgets).machines
+        return self._capacity.room().machines
 
     async def checkpoint(
         self,
@@ -124,15 +133,15 @@ class OwnedSession:
     ) -> Checkpoint:
         """Save a branch, the current one if none is named; it runs on."""
         async with self._busy:
-            of = self._of(branch)
-            saved = await self._save(of, kind, check_label(label) if label else None, note)
+            of, chosen = self._of(branch), check_label(label) if label else None
+            saved = await self._saving.save(of, kind, chosen, note=note)
             await self._preparing.begin(saved if of is self.current else self._preparing.wanted)
             return saved
 
     async def fork_point(self, branch: str | None = None) -> Checkpoint:
         """Save a branch to fork from it, as often as wanted; it runs on."""
         async with self._busy:
-            return await self._save(self._of(branch), CheckpointKind.FORK_POINT)
+            return await self._saving.save(self._of(branch), CheckpointKind.FORK_POINT)
 
     async def fork(
         self,
@@ -155,15 +164,10 @@ class OwnedSession:
             )
         async with self._busy:
             began = time.monotonic()
-            self._room(self._budgets).require(count)
-            self._require_forks(count)
+            self._capacity.require_forks(count)
             parent = self._of(branch)
             new = branch_names(count, names, self._register.taken_names(), parent=parent.name)
-            origin = (
-                await self._save(parent, CheckpointKind.FORK_POINT)
-                if start is None
-                else self._resolve(start, parent)
-            )
+            origin = await self._origin(start, parent)
             made, failures = await self._waking.fork(
                 new, origin, parent=parent.name, first_index=first_index, reseed=not same_random
             )
@@ -193,7 +197,8 @@ class OwnedSession:
         The machine it has is ended only once the other is awake.
         """
         async with self._busy:
-            going = _not_dropped(self._of(branch))
+            going = self._of(branch)
+            require_not_dropped(going)
             goal = self._resolve(target, going)
             report = await self._rolling_back.go_back(going, goal, safety=safety)
             await self._preparing.begin(goal if going is self.current else self._preparing.wanted)
@@ -211,7 +216,7 @@ class OwnedSession:
             kept = await self._switch(name)
             others = [b for b in self.branches() if b is not kept and b.live is not None]
             outcomes = await asyncio.gather(
-                *(self._park(branch) for branch in others), return_exceptions=True
+                *(self._pausing.park(branch) for branch in others), return_exceptions=True
             )
             if failures := [outcome for outcome in outcomes if outcome is not None]:
                 # Those that could not be saved live on: nothing is ended that was not kept.
@@ -238,7 +243,7 @@ class OwnedSession:
     async def pause(self, name: str | None = None) -> PauseReport:
         """Save a branch, the current one if none is named, and end its machine until it is wanted.
 
-        What stands by for it ends as well: the memory and the processor are given back.
+        What stands by for the current one ends as well: its memory and processor are given back.
         """
         async with self._busy:
             branch = self._of(name)
@@ -247,8 +252,9 @@ class OwnedSession:
                     f"a cell runs in branch {branch.name!r}", hint="wait for it, or interrupt it"
                 )
             report = await self._pausing.pause(branch)
-            await self._preparing.begin(None)
-            await self._workshop.close()
+            if branch is self.current:
+                await self._preparing.begin(None)
+                await self._workshop.close()
             return report
 
     async def resume(self, name: str | None = None) -> ResumeReport:
@@ -257,14 +263,25 @@ class OwnedSession:
             return await self._pausing.resume(self._of(name))
 
     async def awake(self, name: str | None = None) -> OwnedBranch:
-        """The branch, the current one if none is named; one that is paused is resumed first."""
+        """The branch, the current one if none is named; one that is paused is resumed first.
+
+        UsageError if it has no machine for another reason, which says what gives it one.
+        """
         branch = self._of(name)
         if branch.state is BranchState.PAUSED:
             async with self._busy:
                 # Another may have asked for it at the same time.
                 if branch.state is BranchState.PAUSED:
                     self.on_resumed(await self._pausing.resume(branch))
+        if branch.state is not BranchState.LIVE:
+            raise self._pausing.why_asleep(branch)
         return branch
+
+    async def _awake_for_caller(self, name: str) -> None:
+        """As `awake`, for who came from outside and is no operation of the driver's."""
+        if self.branch(name).state is BranchState.PAUSED:
+            async with self.turn():
+                await self.awake(name)
 
     @asynccontextmanager
     async def peek(self, checkpoint: Checkpoint) -> AsyncGenerator[OwnedBranch]:
@@ -273,7 +290,7 @@ class OwnedSession:
         Only the waking keeps other operations waiting.
         """
         async with self._busy:
-            self._room(Budgets()).require(1)
+            self._capacity.require_peek()
             looked_into = await self._waking.peek(checkpoint)
         self._peeks.append(looked_into)
         try:
@@ -308,11 +325,14 @@ class OwnedSession:
         return await self._workshop.saved_machine(self._register.tree(), checkpoint)
 
     async def start(self) -> None:
-        """Wake the first branch, fresh from the base. Called once, by `open_session`."""
-        await self._waking.start()
+        """Wake the first branch, unless it carries on as one. Called once, by `open_session`."""
+        if not self._register.carries_on:
+            await self._waking.start()
+        self._idling.start()
 
     async def close(self) -> None:
         """End every machine. What was checkpointed stays."""
+        await self._idling.stop()
         await self._preparing.stop()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._workshop.close)
@@ -328,23 +348,16 @@ class OwnedSession:
     def _resolve(self, target: Checkpoint | str | None, branch: OwnedBranch) -> Checkpoint:
         return target if isinstance(target, Checkpoint) else self._register.find(target, branch)
 
-    def _room(self, budgets: Budgets) -> Room:
-        there = [b for b in (*self.branches(), *self._peeks) if b.live and b.live.machine.alive]
-        # Asked only if it counts: to read what a process has for itself takes milliseconds.
-        counts = budgets.memory_bytes is not None
-        uses = [b.memory() for b in there] if counts else []
-        return room(
-            budgets,
-            live=len(there),
-            own_bytes=sum(use.own_bytes for use in uses if use),
-            available_bytes=self._workshop.available_bytes(),
-        )
+    async def _origin(self, start: Checkpoint | str | None, parent: OwnedBranch) -> Checkpoint:
+        if start is not None:
+            return self._resolve(start, parent)
+        if parent.state is BranchState.PAUSED:
+            # Its very last moment is saved already.
+            return self._resolve(parent.record.head, parent)
+        return await self._saving.save(parent, CheckpointKind.FORK_POINT)
 
-    def _require_forks(self, count: int) -> None:
-        if self.outside.spending.limits.forks is None:
-            return
-        made = sum(operation.op == "fork" for operation in self._register.operations())
-        self.outside.spending.check_forks(made, count)
+    def _with_peeks(self) -> list[OwnedBranch]:
+        return [*self.branches(), *self._peeks]
 
     async def _witness_of(self, branch: str) -> Moment:
         incarnation = self.branch(branch).machine.identity.incarnation
@@ -353,13 +366,6 @@ class OwnedSession:
         moment = await hear(self.witness, branch)
         return replace(moment, incarnation=incarnation, position=position)
 
-    async def _save(
-        self, branch: OwnedBranch, kind: CheckpointKind, label: str | None = None, note: str = ""
-    ) -> Checkpoint:
-        prefix = _LABELS.get(kind, kind.value)
-        chosen = label or self._register.next_label(prefix)
-        return await self._saving.save(branch, chosen, kind, note=note)
-
     async def _switch(self, name: str) -> OwnedBranch:
         branch = self.branch(name)
         if branch.state is not BranchState.LIVE:
@@ -367,33 +373,22 @@ class OwnedSession:
         self._register.continue_as(branch)
         return branch
 
-    async def _park(self, branch: OwnedBranch) -> None:
-        if branch.usable():
-            await self._pausing.put_away(branch, CheckpointKind.PARKED)
-        else:
-            await self._waking.retire(branch, BranchState.LOST)
-
 
 @asynccontextmanager
 async def open_session(
-    register: Register, workshop: Workshop, outside: Outside, budgets: Budgets | None = None
+    register: Register,
+    workshop: Workshop,
+    outside: Outside,
+    budgets: Budgets | None = None,
+    idle: IdlePause | None = None,
 ) -> AsyncGenerator[OwnedSession]:
-    """A session with its first machine awake; every machine ends on leaving."""
-    session = OwnedSession(register, workshop, outside, budgets or Budgets())
+    """A session with its first machine awake, or one that carries on; no machine outlives it."""
+    session = OwnedSession(register, workshop, outside, budgets or Budgets(), idle or IdlePause())
     try:
         await session.start()
         yield session
     finally:
         await session.close()
-
-
-def _not_dropped(branch: OwnedBranch) -> OwnedBranch:
-    if branch.state is BranchState.DROPPED:
-        raise UsageError(
-            f"branch {branch.name!r} was dropped",
-            hint="fork it anew from one of its checkpoints: `%fork 1 --from LABEL`",
-        )
-    return branch
 
 
 def _since(start: float) -> float:

@@ -7,7 +7,7 @@ from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointKind
 from branchpoint_vmruntime.register import Register
-from branchpoint_vmruntime.saving import Saving
+from branchpoint_vmruntime.saving import Saving, let_go_on
 from branchpoint_vmruntime.session import PauseReport, ResumeReport, WakeReason
 from branchpoint_vmruntime.waking import Waking
 
@@ -26,15 +26,36 @@ class Pausing:
         self._waking = waking
 
     async def put_away(self, branch: OwnedBranch, kind: CheckpointKind) -> Checkpoint:
-        """Save a branch and end its machine, which does nothing after the moment that is saved."""
+        """Save a branch and end its machine, which does nothing after the moment that is saved.
+
+        If it cannot be saved, or that cannot be put on record, it runs on.
+        """
         label = self._register.next_label(f"{kind}-{branch.name}")
         saved = await self._saving.save_last(branch, label, kind)
-        await self._waking.retire(branch, _STATES[kind])
+        live = branch.require_live()
+        try:
+            self._waking.put(branch, _STATES[kind])
+        except BaseException:
+            await let_go_on(live)
+            raise
+        await live.end()
         return saved
+
+    async def park(self, branch: OwnedBranch) -> None:
+        """Save a branch and end its machine; one that can no longer be saved is lost."""
+        if branch.usable():
+            await self.put_away(branch, CheckpointKind.PARKED)
+        else:
+            await self._waking.retire(branch, BranchState.LOST)
 
     async def pause(self, branch: OwnedBranch) -> PauseReport:
         """Save a branch and end its machine until something is wanted of it."""
         began = time.monotonic()
+        if branch.state is BranchState.PAUSED:
+            raise UsageError(
+                f"branch {branch.name!r} is paused already",
+                hint="it gets its machine again as soon as something is wanted of it",
+            )
         use = branch.memory()
         saved = await self.put_away(branch, CheckpointKind.PAUSED)
         total_ms = _since(began)
@@ -53,11 +74,7 @@ class Pausing:
             raise UsageError(
                 f"branch {branch.name!r} is not paused", hint="`%branches` lists what each is"
             )
-        if branch.state is BranchState.DROPPED:
-            raise UsageError(
-                f"branch {branch.name!r} was dropped",
-                hint="fork it anew from one of its checkpoints: `%fork 1 --from LABEL`",
-            )
+        require_not_dropped(branch)
         paused = branch.state is BranchState.PAUSED
         reason = WakeReason.RESUME if paused else WakeReason.REOPEN
         head = await self._waking.reopen(branch, reason)
@@ -68,6 +85,29 @@ class Pausing:
             away_s=max(0.0, away_s),
             total_ms=_since(began),
             phases_ms=dict(branch.cost.phases_ms),
+        )
+
+    def why_asleep(self, branch: OwnedBranch) -> UsageError:
+        """Why a branch has no machine and gets none by itself, and what gives it one."""
+        require_not_dropped(branch)
+        hint = f"`%switch {branch.name}`, or `branchpoint resume`, carries on from there"
+        if branch.state is BranchState.PARKED:
+            return UsageError(f"branch {branch.name!r} is parked and has no machine", hint=hint)
+        head = self._register.tree().checkpoint(branch.record.head)
+        when = head.created_at.astimezone().strftime("%d %b %H:%M")
+        return UsageError(
+            f"the machine of branch {branch.name!r} ended without being saved: what it did after "
+            f"its last checkpoint, {head.label!r} of {when}, is lost",
+            hint=hint,
+        )
+
+
+def require_not_dropped(branch: OwnedBranch) -> None:
+    """UsageError if a branch was given up."""
+    if branch.state is BranchState.DROPPED:
+        raise UsageError(
+            f"branch {branch.name!r} was dropped",
+            hint="fork it anew from one of its checkpoints: `%fork 1 --from LABEL`",
         )
 
 

@@ -47,6 +47,7 @@ class Register:
         fresh: bool = True,
     ) -> None:
         self.base = base
+        self._fresh = fresh
         self.awake: Callable[[str], Awaitable[None]] = nobody_sleeps
         self.store = store or StoreBudgets()
         self._journal = journal
@@ -57,8 +58,8 @@ class Register:
 
     @property
     def carries_on(self) -> bool:
-        """Whether there is a branch to continue as; without one the session starts with `main`."""
-        return self._last_continued() is not None
+        """Whether the session goes on as a branch there is; otherwise it starts with `main`."""
+        return not self._fresh and self._last_continued() is not None
 
     @property
     def current(self) -> OwnedBranch:
@@ -270,7 +271,7 @@ def _left_by_earlier_owner(session: SessionRecord, journal: Journal) -> list[Bra
             taken.add(names[record.name])
     journal.put_branches(known)
     journal.rename_branches(session.id, names)
-    if session.current in names:
+    if session.current is not None and session.current in names:
         journal.put_session(replace(session, current=names[session.current]))
     return journal.branches(session.id)
 

@@ -1,16 +1,23 @@
 """Saves branches: capture, publish and record as one, and the safety checkpoint of a rollback."""
 
+import asyncio
+import logging
+
 from branchpoint_vmruntime.branch import Live, OwnedBranch
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
-from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.errors import BranchpointError, MachineError, UsageError
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.session import Witness
+from branchpoint_vmruntime.storage.keeping import Keeping
 from branchpoint_vmruntime.workshop import Workshop
+
+log = logging.getLogger(__name__)
 
 SAFETY_LABEL = "before-rollback"
 # A machine that is as good as dead would hold everything up by all the patience of a freeze.
 SIGN_OF_LIFE_S = 6.0
+_LABELS = {CheckpointKind.USER: "checkpoint", CheckpointKind.FORK_POINT: "fork"}
 
 
 class Saving:
@@ -20,9 +27,15 @@ class Saving:
         self._register = register
         self._workshop = workshop
         self._witness = witness
+        self._keeping = Keeping(register, workshop)
 
     async def save(
-        self, branch: OwnedBranch, label: str, kind: CheckpointKind, *, note: str = ""
+        self,
+        branch: OwnedBranch,
+        kind: CheckpointKind,
+        label: str | None = None,
+        *,
+        note: str = "",
     ) -> Checkpoint:
         """Save a branch and make that its newest checkpoint; its machine runs on.
 
@@ -30,10 +43,12 @@ class Saving:
         """
         live = _usable(branch)
         await branch.ping(timeout_s=SIGN_OF_LIFE_S)
-        order = self._order(branch, label, kind, note)
+        chosen = label or self._register.next_label(_LABELS.get(kind, kind.value))
+        order = self._order(branch, chosen, kind, note)
         pending = await self._workshop.draft(live, order, resume=True)
         saved = await self._workshop.publish(pending, live, self._register.tree())
         self._record(saved, advance=branch)
+        await self._keeping.collect(saved)
         return saved
 
     async def save_last(self, branch: OwnedBranch, label: str, kind: CheckpointKind) -> Checkpoint:
@@ -48,8 +63,9 @@ class Saving:
         try:
             saved = await self._workshop.publish(pending, live, self._register.tree())
             self._record(saved, advance=branch)
+            await self._keeping.collect(saved)
         except BaseException:
-            await live.machine.run_on()
+            await let_go_on(live)
             raise
         return saved
 
@@ -72,6 +88,7 @@ class Saving:
             self._record(saved, advance=None)
         except BranchpointError as error:
             return None, f"not kept: {error}"
+        await self._keeping.collect(saved)
         return saved, ""
 
     async def let_run_on(self, branch: OwnedBranch, pending: Draft | None) -> None:
@@ -79,7 +96,7 @@ class Saving:
         if pending is None or branch.live is None:
             return
         self._workshop.abandon(pending)
-        await branch.live.machine.run_on()
+        await let_go_on(branch.live)
 
     def _record(self, saved: Checkpoint, *, advance: OwnedBranch | None) -> None:
         try:
@@ -100,6 +117,15 @@ class Saving:
             branch=branch.name,
             witness=self._witness,
         )
+
+
+async def let_go_on(live: Live) -> None:
+    """Let a machine that was left stopped go on, whatever becomes of whoever asks for it."""
+    try:
+        await asyncio.shield(live.machine.run_on())
+    except MachineError as error:
+        # What went wrong before is what the caller has to hear.
+        log.warning("a machine that was to run on does not: %s", error)
 
 
 def _usable(branch: OwnedBranch) -> Live:

@@ -2,18 +2,21 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from branchpoint_vmruntime.branch import Live, OwnedBranch
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.errors import BranchpointError, DamagedError
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import BranchName, BranchState, Checkpoint
 from branchpoint_vmruntime.outside.outside import Newcomer, Outside
 from branchpoint_vmruntime.register import MAIN, Register
 from branchpoint_vmruntime.session import ForkFailure, WakeReason
 from branchpoint_vmruntime.workshop import Workshop
+
+log = logging.getLogger(__name__)
 
 PEEK = BranchName("peek")
 
@@ -63,13 +66,25 @@ class Waking:
         return live
 
     async def start(self) -> None:
-        """The session's first branch, fresh from the base."""
-        base = self._register.base
-        live = await self.wake(MAIN, 0, base, WakeReason.START, reseed=True)
-        record = self._register.new_record(MAIN, 0, parent=None, origin=base)
+        """The session's first branch, fresh from where its fresh machines start."""
+        origin, live = await self._fresh()
+        record = self._register.new_record(MAIN, 0, parent=None, origin=origin)
         async with _ended_unless_recorded([live]):
             self._register.add_first(OwnedBranch(record, live))
-        self._register.note("start", MAIN, base, live.cost.awake_ms, live.cost.phases_ms)
+        self._register.note("start", MAIN, origin, live.cost.awake_ms, live.cost.phases_ms)
+
+    async def _fresh(self) -> tuple[Checkpoint, Live]:
+        start, base = self._register.start(), self._register.base
+        if start is not None:
+            try:
+                return start, await self.wake(MAIN, 0, start, WakeReason.START, reseed=True)
+            except BranchpointError as error:
+                log.warning(
+                    "the fresh machine starts from the base, and not from %r as it should: %s",
+                    start.label,
+                    error,
+                )
+        return base, await self.wake(MAIN, 0, base, WakeReason.START, reseed=True)
 
     async def fork(
         self,
@@ -113,7 +128,15 @@ class Waking:
 
     async def reopen(self, branch: OwnedBranch, reason: WakeReason) -> Checkpoint:
         """A machine for a branch that has none, from its last checkpoint, which this gives."""
-        head = self._register.tree().checkpoint(branch.record.head)
+        tree = self._register.tree()
+        head = tree.checkpoint(branch.record.head)
+        if missing := self._workshop.missing(tree, head):
+            names = ", ".join(f"{it.label!r} ({it.id})" for it in missing)
+            raise DamagedError(
+                f"branch {branch.name!r} cannot carry on from {head.label!r}: files are gone of "
+                f"{names}",
+                hint="`%checkpoints` lists those there are, and `%rollback` goes back to one",
+            )
         live = await self.wake(branch.name, branch.index, head, reason)
         record = replace(branch.record, state=BranchState.LIVE)
         async with _ended_unless_recorded([live]):
@@ -131,9 +154,15 @@ class Waking:
 
     async def retire(self, branch: OwnedBranch, state: BranchState) -> None:
         """Put on record what has become of a branch, and end its machine."""
+        live = branch.live
+        self.put(branch, state)
+        if live is not None:
+            await live.end()
+
+    def put(self, branch: OwnedBranch, state: BranchState) -> None:
+        """Put on record what has become of a branch; its machine is the caller's to end."""
         record = replace(branch.record, state=state)
         self._register.put(record)
-        await end_machine(branch)
         branch.become(record, None)
 
 

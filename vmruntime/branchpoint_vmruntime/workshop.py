@@ -111,7 +111,7 @@ class Workshop:
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
     ) -> Live:
         """A machine that carries on from the checkpoint. Nothing remains of one that does not."""
-        self._foundation.facts.require_same(self.layer(checkpoint).facts())
+        self.require_loadable(checkpoint)
         try:
             return await self._wake(tree, checkpoint, identity, reseed=reseed)
         except OSError as error:
@@ -133,6 +133,10 @@ class Workshop:
                 restored(saved, self._new_folder(), identity, reseed=reseed)
             )
             return _live(woken, checkpoint, stack)
+
+    def require_loadable(self, checkpoint: Checkpoint) -> None:
+        """IncompatibleError or DamagedError if the checkpoint was not saved by such a machine."""
+        self._foundation.facts.require_same(self.layer(checkpoint).facts())
 
     async def saved_machine(self, tree: Tree, checkpoint: Checkpoint) -> SavedMachine:
         """Where a checkpoint's parts are, its flat image made if need be."""
@@ -170,6 +174,14 @@ class Workshop:
         """Where a checkpoint's files are."""
         store = self._bases if checkpoint.session is None else self._layers
         return store.layer(checkpoint.id)
+
+    def missing(self, tree: Tree, checkpoint: Checkpoint) -> list[Checkpoint]:
+        """Those a checkpoint is made of, itself included, whose files are gone."""
+        return [
+            it
+            for it in tree.path(checkpoint.id)
+            if not ((layer := self.layer(it)).memory.exists() and layer.devices.exists())
+        ]
 
     def abandon(self, pending: Draft) -> None:
         """Remove a capture that will not become a checkpoint."""

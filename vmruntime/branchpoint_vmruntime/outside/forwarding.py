@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -32,6 +32,7 @@ _PROBE_S = 10.0
 _GOODBYE_S = 1.0
 
 ChannelOf = Callable[[str | None], StreamChannel]
+Awake = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Forward:
     """A forward as it is now. `branch` None: it follows the session's current branch.
 
     `connections` are those open now. `answered` tells whether something listened inside when that
-    was last tried.
+    was last tried; it is taken for granted of a branch that is paused, until one is made.
     """
 
     port: int
@@ -49,11 +50,21 @@ class Forward:
     answered: bool
 
 
+async def nobody_sleeps(_branch: str) -> None:
+    """Of branches that are never paused."""
+
+
+def nobody_is_paused(_branch: str) -> bool:
+    """Of branches that are never paused."""
+    return False
+
+
 class Forwards:
     """The forwards of a session; enter it, and leave it to end them all.
 
     `channel_of` gives the streams of a branch's present machine, None meaning the current branch,
-    or raises in words. `branch_of` names the current branch.
+    or raises in words. `branch_of` names the current branch. `awake` gives a branch that is paused
+    its machine again, for which a connection waits; `is_paused` tells whether it is.
     """
 
     def __init__(
@@ -61,10 +72,14 @@ class Forwards:
         channel_of: ChannelOf,
         branch_of: Callable[[], str],
         *,
+        awake: Awake = nobody_sleeps,
+        is_paused: Callable[[str], bool] = nobody_is_paused,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self._channel_of = channel_of
         self._branch_of = branch_of
+        self._awake = awake
+        self._is_paused = is_paused
         self._max_connections = max_connections
         self._listeners: dict[tuple[str | None, int], _Listener] = {}
         self._changing = asyncio.Lock()
@@ -88,14 +103,16 @@ class Forwards:
         not to take the number under which something else is looked for on the host.
 
         UsageError if that cannot be; nothing listening inside is no error, see `Forward.answered`.
+        A branch that is paused is left so: the first connection resumes it.
         """
         _check_port(port)
         if to is not None:
             _check_port(to)
         async with self._changing:
             self._require_room(port, branch)
-            answered = await _probe(self._channel_of(branch), port)
-            listener = _Listener(port, branch, self._channel_of, self._has_room, answered=answered)
+            is_paused = self._is_paused(branch or self._branch_of())
+            answered = is_paused or await _probe(self._channel_of(branch), port)
+            listener = _Listener(port, branch, self._reach, self._has_room, answered=answered)
             await listener.listen(to)
             self._listeners[branch, port] = listener
             return listener.forward()
@@ -117,6 +134,11 @@ class Forwards:
         """A branch was given up: the forwards pinned to it end."""
         async with self._changing:
             await self._end([key for key in self._listeners if key[0] == branch])
+
+    async def _reach(self, branch: str | None) -> StreamChannel:
+        await self._awake(branch or self._branch_of())
+        # Asked anew each time: after a rollback or a switch it is another machine.
+        return self._channel_of(branch)
 
     def _has_room(self) -> bool:
         used = sum(len(listener.connections) for listener in self._listeners.values())
@@ -155,7 +177,7 @@ class _Listener:
         self,
         port: int,
         branch: str | None,
-        channel_of: ChannelOf,
+        reach: Callable[[str | None], Awaitable[StreamChannel]],
         has_room: Callable[[], bool],
         *,
         answered: bool,
@@ -164,7 +186,7 @@ class _Listener:
         self.host_port = 0
         self._port = port
         self._branch = branch
-        self._channel_of = channel_of
+        self._reach = reach
         self._has_room = has_room
         self._answered = answered
         self._server: asyncio.Server | None = None
@@ -209,7 +231,7 @@ class _Listener:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            stream = await self._reach()
+            stream = await self._open()
             try:
                 await join(reader, writer, stream)
             finally:
@@ -219,10 +241,10 @@ class _Listener:
         finally:
             await cut(writer)
 
-    async def _reach(self) -> Stream:
-        # Asked anew each time: after a rollback or a switch it is another machine.
+    async def _open(self) -> Stream:
+        channel = await self._reach(self._branch)
         try:
-            stream = await self._channel_of(self._branch).open("connect", str(self._port))
+            stream = await channel.open("connect", str(self._port))
         except GuestRefusedError:
             self._answered = False
             raise

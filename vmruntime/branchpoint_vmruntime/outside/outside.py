@@ -5,7 +5,7 @@ It outlives every machine, and is not rewound by any rollback.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from branchpoint_vmruntime.outside.transfer import Transfers
 from branchpoint_vmruntime.outside.upstream import Upstream
 from branchpoint_vmruntime.outside.usage import Metering
 from branchpoint_vmruntime.outside.vault import Vault
+from branchpoint_vmruntime.outside.view import View as View
 from branchpoint_vmruntime.streams import StreamChannel
 
 log = logging.getLogger(__name__)
@@ -55,23 +56,6 @@ class WokenMachine(Protocol):
     @property
     def alive(self) -> bool: ...
     async def outfit(self, outfit: Outfit, *, timeout_s: float) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What the edge sees of its session.
-
-    `branch` is the one the session continues as; the others take a branch's name, and say nothing
-    of one that is not there, but for `streams`, which raises. `own_bytes` is memory of live ones.
-    """
-
-    session: str
-    branch: Callable[[], str]
-    head: Callable[[str], str]
-    incarnation: Callable[[str], str]
-    streams: Callable[[str], StreamChannel]
-    checkpoints: Callable[[], list[Checkpoint]]
-    own_bytes: Callable[[], Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +97,7 @@ class Outside:
         self.once = OnceDesk(ledger, self._is_alive)
         self.replay = ReplayDesk(ledger)
         self.transfers = Transfers(self._secret_files)
-        self.forwards = Forwards(self.streams, view.branch)
+        self.forwards = Forwards(self.streams, view.branch, awake=view.awake, is_paused=view.paused)
         self._spec = spec
         self._view = view
         self._authority = authority
@@ -213,7 +197,10 @@ class Outside:
         outfit = self._outfit(branch)
         if outfit != Outfit():
             await newcomer.machine.outfit(outfit, timeout_s=OUTFIT_TIMEOUT_S)
-        if saved.kind is CheckpointKind.BASE and self._spec.files:
+        begins_anew = saved.kind is CheckpointKind.BASE or newcomer.reason == "start"
+        # What is baked is for machines that begin anew, and get the files as they are then.
+        begins_anew = begins_anew and newcomer.reason != "bake"
+        if begins_anew and self._spec.files:
             brought = await self.transfers.unpack(
                 newcomer.machine.streams,
                 self._files_from,
