@@ -21,6 +21,7 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.outside.outside import Outside
 from branchpoint_vmruntime.results import CommandResult, RunResult
+from branchpoint_vmruntime.start_image import StartImage
 from branchpoint_vmruntime.streams import StreamChannel
 
 # More at once than a host that runs notebooks can be expected to hold.
@@ -71,6 +72,7 @@ class WakeReason(StrEnum):
     REOPEN = "reopen"
     RESUME = "resume"
     PEEK = "peek"
+    BAKE = "bake"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,6 +285,8 @@ class Session(Protocol):
 
     @property
     def record(self) -> SessionRecord: ...
+    @property
+    def image(self) -> StartImage: ...
     @property
     def current(self) -> Branch: ...
     def branches(self) -> Sequence[Branch]:
