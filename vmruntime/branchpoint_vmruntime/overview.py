@@ -3,25 +3,23 @@
 Read from the books, the disk and /proc: no owner is asked, and nothing is made or changed.
 """
 
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from pathlib import Path
 
 from branchpoint_vmruntime.control_facts import OpenSession
+from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import BranchRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpentSoFar:
-    """What a session has had from outside. Money in millionths of whatever the prices are in."""
-
-    requests: int = 0
-    refused: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    micros: int = 0
+from branchpoint_vmruntime.leaks import Leak as Leak
+from branchpoint_vmruntime.leaks import LeakKind as LeakKind
+from branchpoint_vmruntime.leaks import RunningMachine, disk_bytes, leaks, running_machines
+from branchpoint_vmruntime.ledger import SpentSoFar as SpentSoFar
+from branchpoint_vmruntime.ledger.ledger import Ledger
+from branchpoint_vmruntime.lineage import BranchRecord, SessionRecord
+from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.locks import holder, owner_kind
+from branchpoint_vmruntime.memory.dirty import memory_use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,28 +50,6 @@ class SessionOverview:
         return self.owner is not None
 
 
-class LeakKind(StrEnum):
-    """What was left behind."""
-
-    MACHINE = "machine"
-    SOCKET = "socket"
-    FOLDER = "folder"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leak:
-    """Something whose owner has ended; `sweep` removes it. `pid` of a machine, `path` of a file.
-
-    `bytes` are what it takes: of memory if it is a machine, else of the disk.
-    """
-
-    kind: LeakKind
-    session: str
-    bytes: int
-    pid: int | None = None
-    path: Path | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """Every session of a home, oldest first, and what was left behind."""
@@ -83,5 +59,87 @@ class Overview:
 
 
 def overview(home: Home) -> Overview:
-    """Look at a home. One in which nothing was ever opened has no sessions."""
-    raise NotImplementedError(home)
+    """Look at a home. One in which nothing was ever opened has no sessions.
+
+    Of an open session the machines are counted that are there at the moment.
+    """
+    machines = _machines_by_session(home)
+    spent = _spent(home)
+    return Overview(
+        sessions=tuple(
+            _of_session(home, facts, machines.get(str(facts.record.id), []), spent)
+            for facts in _on_record(home)
+        ),
+        leaks=tuple(leaks(home)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OnRecord:
+    record: SessionRecord
+    branches: tuple[BranchRecord, ...]
+    checkpoints: int
+    newest_at: datetime | None
+
+
+def _on_record(home: Home) -> list[_OnRecord]:
+    with contextlib.suppress(UnknownNameError), Journal.read(home.database) as journal:
+        tallies = journal.tallies()
+        return [
+            _OnRecord(
+                record, tuple(journal.branches(record.id)), *tallies.get(record.id, (0, None))
+            )
+            for record in journal.sessions()
+        ]
+    return []
+
+
+def _spent(home: Home) -> Mapping[str, SpentSoFar]:
+    with contextlib.suppress(UnknownNameError), Ledger.read(home.ledger) as ledger:
+        return ledger.spent()
+    return {}
+
+
+def _machines_by_session(home: Home) -> dict[str, list[RunningMachine]]:
+    found: dict[str, list[RunningMachine]] = {}
+    for machine in running_machines(home):
+        found.setdefault(machine.session, []).append(machine)
+    return found
+
+
+def _of_session(
+    home: Home,
+    facts: _OnRecord,
+    machines: Sequence[RunningMachine],
+    spent: Mapping[str, SpentSoFar],
+) -> SessionOverview:
+    record, id_ = facts.record, str(facts.record.id)
+    pid = holder(home.layers / id_)
+    owner = None
+    if pid is not None:
+        owner = OpenSession(id=id_, key=record.key, pid=pid, kind=owner_kind(pid))
+    uses = [_memory(machine) for machine in machines if machine.parent == pid]
+    places = (home.layers / id_, home.live / id_, home.flat / id_, home.session(id_))
+    return SessionOverview(
+        id=id_,
+        key=record.key,
+        owner=owner,
+        created_at=record.created_at,
+        current=record.current,
+        branches=facts.branches,
+        checkpoints=facts.checkpoints,
+        newest_at=facts.newest_at,
+        machines=len(uses),
+        own_bytes=sum(own for own, _ in uses),
+        shared_bytes=sum(shared for _, shared in uses),
+        disk_bytes=disk_bytes(places),
+        spent=spent.get(id_, SpentSoFar()),
+    )
+
+
+def _memory(machine: RunningMachine) -> tuple[int, int]:
+    try:
+        return memory_use(machine.pid)
+    except OSError:
+        # It has just ended.
+        return 0, 0

@@ -117,3 +117,14 @@ class Entry:
                 return state not in (OutcomeState.REFUSED, OutcomeState.FAILED)
             case _:
                 return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentSoFar:
+    """What a session has had from outside so far. Money in millionths of what the prices are in."""
+
+    requests: int = 0
+    refused: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    micros: int = 0

@@ -7,6 +7,7 @@
 0
 """
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Self
 
 from branchpoint_vmruntime.database import Database
 from branchpoint_vmruntime.errors import UnknownNameError
-from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outcome
+from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outcome, SpentSoFar
 from branchpoint_vmruntime.ledger.rows import (
     draft_to_row,
     entry_from_row,
@@ -109,6 +110,21 @@ class Ledger:
             branch=branch,
         )
         return [entry_from_row(row) for row in rows]
+
+    def spent(self) -> dict[str, SpentSoFar]:
+        """What each session has had from outside, summed over all its branches."""
+        rows = self._database.rows(
+            "SELECT session, sum(decision = :allowed) AS requests,"
+            " sum(decision = :refused) AS refused, total(tokens_in) AS tokens_in,"
+            f" total(tokens_out) AS tokens_out, total(micros) AS micros FROM ({_ENTRIES})"
+            " WHERE kind IN (:request, :tunnel) GROUP BY session",
+            allowed=Decision.ALLOWED.value,
+            refused=Decision.REFUSED.value,
+            request=EntryKind.REQUEST.value,
+            tunnel=EntryKind.TUNNEL.value,
+        )
+        names = [field.name for field in fields(SpentSoFar)]
+        return {row["session"]: SpentSoFar(**{it: int(row[it]) for it in names}) for row in rows}
 
     def entry(self, number: int) -> Entry | None:
         """The entry of that number."""

@@ -10,6 +10,7 @@
 import sqlite3
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -208,6 +209,17 @@ class Journal:
             checkpoint_from_row(row)
             for row in self._rows("SELECT * FROM checkpoints ORDER BY number")
         ]
+
+    def tallies(self) -> dict[SessionId, tuple[int, datetime]]:
+        """How many checkpoints each session has of its own, and when the newest was taken."""
+        rows = self._rows(
+            "SELECT session, count(*) AS many, max(created_at) AS newest FROM checkpoints"
+            " WHERE session IS NOT NULL GROUP BY session"
+        )
+        return {
+            SessionId(row["session"]): (row["many"], datetime.fromisoformat(row["newest"]))
+            for row in rows
+        }
 
     def remove_checkpoint(self, id: CheckpointId) -> None:  # noqa: A002
         """Forget a checkpoint; refused while one descends from it or a branch stands on it."""
