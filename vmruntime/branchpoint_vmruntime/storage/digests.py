@@ -39,8 +39,13 @@ def write_digests(layer: Layer) -> Mapping[str, FileDigest]:
     Reads every byte: not for the event loop's thread. An earlier note is replaced.
     """
     digests = {path.name: file_digest(path) for path in _files(layer) if path.name != DIGESTS}
-    (layer.folder / DIGESTS).write_bytes(_rendered(digests))
+    note_digests(layer, digests)
     return digests
+
+
+def note_digests(layer: Layer, digests: Mapping[str, FileDigest]) -> None:
+    """Note what the files of a layer hold, as whoever wrote them knows."""
+    (layer.folder / DIGESTS).write_bytes(_rendered(digests))
 
 
 def read_digests(layer: Layer) -> Mapping[str, FileDigest]:

@@ -1,0 +1,289 @@
+"""Writes a checkpoint, with the chain it needs, as one file that another home can take in.
+
+Every file is opened before the first byte is written: what is removed meanwhile is still read.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import resource
+import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from branchpoint_vmruntime.errors import DamagedError, HostError, StorageError, UsageError
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.image.guest_image import (
+    DISK,
+    KERNEL,
+    MANIFEST,
+    ROOT,
+    GuestImage,
+    open_image,
+)
+from branchpoint_vmruntime.image.progress import Progress
+from branchpoint_vmruntime.lineage import (
+    BranchState,
+    Checkpoint,
+    CheckpointKind,
+    SessionRecord,
+)
+from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.lineage.tree import Tree
+from branchpoint_vmruntime.memory.flat import sync_file
+from branchpoint_vmruntime.memory.sparse import data_ranges
+from branchpoint_vmruntime.storage.digests import DIGESTS, read_digests
+from branchpoint_vmruntime.storage.package_format import (
+    CarriedFile,
+    CarriedImage,
+    CarriedLayer,
+    Package,
+)
+from branchpoint_vmruntime.storage.package_stream import Heard, PackageWriter
+from branchpoint_vmruntime.store import Layer, LayerStore
+
+# What a saved machine cannot do without: the same name may stand for other bytes elsewhere.
+BOUND_TO = (KERNEL, ROOT, DISK)
+_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A file that was written: what it carries, its size and what its files hold, in bytes.
+
+    `sha256` is of all of it but the last 32 bytes, which are that digest.
+    """
+
+    file: Path
+    package: Package
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A file that is held open, what it is part of in words, and what is said of it."""
+
+    fd: int
+    of: str
+    file: CarriedFile
+
+
+def newest_checkpoint(journal: Journal, session: SessionRecord) -> Checkpoint:
+    """What the branch that a session was last continued as has saved last.
+
+    UsageError if it has saved nothing.
+    """
+    branches = [b for b in journal.branches(session.id) if b.state is not BranchState.DROPPED]
+    branches.sort(key=lambda branch: (branch.name != session.current, branch.name != "main"))
+    for branch in branches:
+        head = journal.checkpoint(branch.head)
+        if head is not None and head.kind is not CheckpointKind.BASE:
+            return head
+    raise UsageError(
+        f"session {session.id} ({session.key}) has saved nothing yet",
+        hint="take a checkpoint first",
+    )
+
+
+def export_checkpoint(
+    home: Home,
+    session: SessionRecord,
+    checkpoint: Checkpoint,
+    file: Path,
+    *,
+    progress: Progress,
+    with_image: bool = False,
+) -> Exported:
+    """Write the checkpoint and all it descends from to a new file, whole or not at all.
+
+    The session may be open or closed. Reads and hashes every byte: not for the event loop's thread.
+    UsageError if there is such a file already, DamagedError if what is read is not what was saved.
+    """
+    if os.path.lexists(file):
+        raise UsageError(
+            f"there is already a file {str(file)!r}", hint="name another, or remove it first"
+        )
+    if checkpoint.kind is CheckpointKind.BASE:
+        raise UsageError(
+            f"{checkpoint.label or checkpoint.id!r} is a base: a fresh machine, which every host"
+            " makes by itself",
+            hint="export a checkpoint that was taken since",
+        )
+    try:
+        with ExitStack() as stack:
+            package, opened = _opened(home, session, checkpoint, stack, with_image=with_image)
+            return _write(package, opened, file, progress)
+    except OSError as error:
+        raise _in_words(error, file) from error
+
+
+def image_of(home: Home, digest: str) -> GuestImage | None:
+    """The image of that name here, if there is one."""
+    folder = home.images / digest
+    return open_image(folder) if (folder / MANIFEST).exists() else None
+
+
+def bound_to(image: GuestImage) -> dict[str, str]:
+    """The sha256 of those files of an image that a saved machine cannot do without."""
+    return {name: image.manifest.sha256[name] for name in BOUND_TO}
+
+
+def _opened(
+    home: Home,
+    session: SessionRecord,
+    checkpoint: Checkpoint,
+    stack: ExitStack,
+    *,
+    with_image: bool,
+) -> tuple[Package, list[_Open]]:
+    _allow_many_files()
+    with Journal.read(home.database) as journal:
+        tree = Tree(journal.checkpoints(session.id))
+        chain = list(reversed(tree.path(checkpoint.id)))
+        carried = {each.id for each in chain}
+        operations = [o for o in journal.operations(session.id) if o.checkpoint in carried]
+        pins = sorted(journal.pins() & carried)
+    bases, own = LayerStore(home.layers / "base"), LayerStore(home.layers / session.id)
+    layers = [(c, (own if c.session else bases).layer(c.id)) for c in chain]
+    # First of all, so that nobody takes one away.
+    held = [_hold(stack, layer.folder, _names(layer, each)) for each, layer in layers]
+    facts = layers[-1][1].facts()
+    image = image_of(home, facts.image)
+    if image is None:
+        raise HostError(
+            f"the image {facts.image[:12]} that the checkpoint stands on is not here any more",
+            hint="run `branchpoint setup`",
+        )
+    names = _image_names(image.folder) if with_image else []
+    held_of_image = _hold(stack, image.folder, names)
+    noted = [read_digests(layer) for _, layer in layers]
+    opened = [
+        [_described(c, name, fd, notes[name].sha256 if name in notes else None) for name, fd in f]
+        for c, notes, f in zip(map(_named, chain), noted, held, strict=True)
+    ]
+    opened_of_image = [
+        _described("the image", name, fd, image.manifest.sha256.get(name))
+        for name, fd in held_of_image
+    ]
+    package = Package(
+        session=replace(session, start=session.start if session.start in carried else None),
+        branch=checkpoint.branch,
+        facts=facts,
+        image=CarriedImage(
+            digest=facts.image,
+            sha256=bound_to(image),
+            files=tuple(each.file for each in opened_of_image),
+        ),
+        layers=tuple(
+            CarriedLayer(checkpoint=each, files=tuple(one.file for one in files))
+            for (each, _), files in zip(layers, opened, strict=True)
+        ),
+        operations=tuple(operations),
+        pins=tuple(pins),
+    )
+    return package, [*opened_of_image, *(each for files in opened for each in files)]
+
+
+def _names(layer: Layer, checkpoint: Checkpoint) -> list[str]:
+    try:
+        return sorted(path.name for path in layer.folder.iterdir() if path.name != DIGESTS)
+    except FileNotFoundError as error:
+        raise DamagedError(
+            f"checkpoint {checkpoint.label or checkpoint.id!r} is on record, and its files are not"
+            f" there: {layer.folder}",
+            hint="it may just have been removed; `branchpoint verify` tells what is damaged",
+        ) from error
+
+
+def _image_names(folder: Path) -> list[str]:
+    """All that an image was made as; what was added since is made again where it is wanted."""
+    made = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    names = [path.relative_to(folder).as_posix() for path in made]
+    return sorted(n for n in names if not n.startswith((".", "initramfs-")))
+
+
+def _hold(stack: ExitStack, folder: Path, names: Sequence[str]) -> list[tuple[str, int]]:
+    held: list[tuple[str, int]] = []
+    for name in names:
+        fd = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        stack.callback(os.close, fd)
+        held.append((name, fd))
+    return held
+
+
+def _named(checkpoint: Checkpoint) -> str:
+    return f"checkpoint {checkpoint.label or checkpoint.id!r} ({checkpoint.id})"
+
+
+def _described(of: str, name: str, fd: int, sha256: str | None) -> _Open:
+    size = os.fstat(fd).st_size
+    data = sum(end - start for start, end in data_ranges(fd, size))
+    if sha256 is None:
+        # Layers of before there were notes have none.
+        with open(fd, "rb", closefd=False) as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return _Open(fd, of, CarriedFile(name=name, size=size, data=data, sha256=sha256))
+
+
+def _write(package: Package, opened: Sequence[_Open], file: Path, progress: Progress) -> Exported:
+    # The name it bears while it is made tells whose it is, should the process be killed.
+    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
+    total, done = max(1, package.data_bytes), 0
+
+    def heard(count: int) -> None:
+        nonlocal done
+        done += count
+        progress.advance(min(1.0, done / total))
+
+    progress.step(f"{len(package.layers)} checkpoints, {total / 1e6:.0f} MB")
+    try:
+        with (
+            open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as target,  # noqa: PTH123
+            PackageWriter(target, package) as writer,
+        ):
+            for each in opened:
+                _add(writer, each, heard)
+            digest = writer.finish()
+            size = target.tell()
+        sync_file(part)
+        part.rename(file)
+        sync_file(file.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+    progress.done(f"{file}, {size / 1e6:.0f} MB")
+    return Exported(file=file, package=package, bytes=size, sha256=digest)
+
+
+def _add(writer: PackageWriter, each: _Open, heard: Heard) -> None:
+    try:
+        writer.add(each.fd, each.file, heard)
+    except DamagedError as error:
+        raise DamagedError(
+            f"{each.of} is damaged: {error}",
+            hint="`branchpoint verify` tells what is; export a checkpoint that does not need it",
+        ) from error
+
+
+def _allow_many_files() -> None:
+    """A long chain has more files than a process may have open unless it asks."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _in_words(error: OSError, file: Path) -> HostError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            f"the disk of {file} is full", hint="free some space there; nothing was written"
+        )
+    return StorageError(
+        f"{file} could not be written: {error.strerror or error}",
+        hint="nothing of it was kept; name a file in a folder that can be written",
+    )
