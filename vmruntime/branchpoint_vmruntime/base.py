@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from branchpoint_vmruntime.checkpoint import new_checkpoint_id, storage_error
-from branchpoint_vmruntime.errors import MachineStartError
+from branchpoint_vmruntime.errors import BranchpointError, MachineStartError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV, Foundation
+from branchpoint_vmruntime.image.command import tail
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.launching import launch
 from branchpoint_vmruntime.lineage import BranchName, Checkpoint, CheckpointCost, CheckpointKind
@@ -26,6 +27,8 @@ from branchpoint_vmruntime.store import Layer, LayerStore
 
 BOOT_TIMEOUT_S = 120.0
 KERNEL_TIMEOUT_S = 120.0
+CONFIGURE_TIMEOUT_S = 900.0
+_CONFIGURE = ("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "-a")
 BASE_LABEL = "base"
 
 # What a person does first, done once before everyone's first time: output, a traceback, completion,
@@ -105,6 +108,8 @@ async def _boot_and_save(
     async with launch(spec, work, identity) as machine:
         try:
             await machine.wait_booted(timeout_s=BOOT_TIMEOUT_S)
+            if foundation.unconfigured:
+                await _configure(machine)
             booted = time.monotonic()
             await machine.start_kernel(foundation.kernel_argv, {}, timeout_s=KERNEL_TIMEOUT_S)
             # With our hook it is ipykernel; of another's language we know nothing.
@@ -112,7 +117,8 @@ async def _boot_and_save(
             nonce = await _warm_up(machine, code)
         except Exception as error:
             raise MachineStartError(
-                f"the first boot did not succeed: {error}\n{console_tail(work / 'console.log')}"
+                f"the first boot did not succeed: {error}\n{console_tail(work / 'console.log')}",
+                hint=error.hint if isinstance(error, BranchpointError) else "",
             ) from error
         warm = time.monotonic()
         await _save(machine, staged)
@@ -122,6 +128,17 @@ async def _boot_and_save(
         "save": round(1000 * (time.monotonic() - warm), 1),
     }
     return phases, nonce
+
+
+async def _configure(machine: Machine) -> None:
+    """Have the packages of the manifest set themselves up, where their scripts can do no harm."""
+    done = await machine.execute(_CONFIGURE, timeout_s=CONFIGURE_TIMEOUT_S)
+    if done.status != 0:
+        said = tail(f"{done.stdout}\n{done.stderr}".encode())
+        raise MachineStartError(
+            f"Debian packages of the manifest's `image` could not be set up:\n{said}",
+            hint="leave out of `image` what dpkg names last",
+        )
 
 
 async def _warm_up(machine: Machine, code: str) -> str:

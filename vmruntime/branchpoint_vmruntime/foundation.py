@@ -24,7 +24,10 @@ KERNEL_ARGV = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foundation:
-    """Where the parts are. `initramfs_digest` names the guest code a cold boot starts."""
+    """Where the parts are. `initramfs_digest` names the guest code a cold boot starts.
+
+    With `unconfigured` the image has Debian packages whose own scripts a cold boot runs.
+    """
 
     emulator: Emulator
     size: MachineSize
@@ -36,6 +39,7 @@ class Foundation:
     overlay_template: Path
     facts: MachineFacts
     kernel_argv: tuple[str, ...] = KERNEL_ARGV
+    unconfigured: bool = False
 
     @property
     def base_key(self) -> str:

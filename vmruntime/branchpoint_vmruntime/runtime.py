@@ -1,38 +1,31 @@
 """The runtime: what this host offers, brought together; sessions are opened from it."""
 
 import asyncio
-import contextlib
-import hashlib
 import secrets
 import shutil
-from collections.abc import AsyncGenerator, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
-from branchpoint_vmruntime.base import make_base
+from branchpoint_vmruntime.claiming import claim
 from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
-from branchpoint_vmruntime.errors import (
-    DamagedError,
-    HostError,
-    IncompatibleError,
-    SessionBusyError,
-)
-from branchpoint_vmruntime.folder_lock import locked
+from branchpoint_vmruntime.errors import HostError
 from branchpoint_vmruntime.foundation import Foundation
+from branchpoint_vmruntime.groundwork import base_for, bases, default_image, image_for
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.host_facts import machine_facts
 from branchpoint_vmruntime.image.build import ensure_image, ensure_initramfs
-from branchpoint_vmruntime.image.guest_image import GuestImage, find_image
+from branchpoint_vmruntime.image.guest_image import GuestImage
 from branchpoint_vmruntime.image.progress import Progress, SilentProgress
 from branchpoint_vmruntime.image.recipe import Recipe
+from branchpoint_vmruntime.leaks import Leak, sweep
 from branchpoint_vmruntime.ledger.ledger import Ledger
-from branchpoint_vmruntime.lineage import Checkpoint, SessionId, SessionRecord
+from branchpoint_vmruntime.lineage import Checkpoint
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.memory.flat import FlatImages
@@ -114,24 +107,13 @@ class Runtime:
     ) -> None:
         await self._stack.aclose()
 
-    def sweep(self) -> list[Path]:
+    def sweep(self) -> list[Leak]:
         """Remove what sessions whose owner has ended left behind; what was removed.
 
-        Overlays of their machines, flat images, which are made again when needed, and the sockets
-        their owners answered at. Checkpoints stay.
+        Their machines and those's overlays, flat images, which are made again when needed, and the
+        sockets their owners answered at. Checkpoints stay.
         """
-        left = [*self.home.live.iterdir(), *self.home.flat.iterdir(), *self.home.run.glob("*.sock")]
-        removed: list[Path] = []
-        for path in left:
-            layers = self.home.layers / path.name.removesuffix(".sock")
-            with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                with locked(layers, wait=False):
-                    if path.is_dir():
-                        shutil.rmtree(path, ignore_errors=True)
-                    else:
-                        path.unlink(missing_ok=True)
-                removed.append(path)
-        return removed
+        return sweep(self.home, thorough=False)
 
     @property
     def journal(self) -> Journal:
@@ -149,12 +131,7 @@ class Runtime:
 
     def image(self) -> GuestImage:
         """The guest image; HostError if it has not been built."""
-        found = find_image(self.home, Recipe.default())
-        if found is None:
-            raise HostError(
-                "the guest image has not been built on this host", hint="run `branchpoint setup`"
-            )
-        return found
+        return default_image(self.home)
 
     async def accelerator(self) -> Accelerator:
         """What machines run under, as tried on this host."""
@@ -162,9 +139,12 @@ class Runtime:
             choose_accelerator, self.home, self._require_tools(), self.image()
         )
 
-    async def foundation(self, manifest: Manifest) -> Foundation:
-        """What every machine of the manifest's size stands on."""
-        tools, image = self._require_tools(), self.image()
+    async def foundation(
+        self, manifest: Manifest, *, progress: Progress | None = None
+    ) -> Foundation:
+        """What every machine of the manifest's size stands on; its image is built if need be."""
+        tools, shown = self._require_tools(), progress or SilentProgress()
+        image = await image_for(self.home, manifest.image, tools, shown)
         accelerator = await self.accelerator()
         initramfs = await asyncio.to_thread(ensure_initramfs, self.home, image, guest_sources())
         facts = await asyncio.to_thread(
@@ -182,11 +162,14 @@ class Runtime:
             overlay_template=image.overlay_template,
             facts=facts,
             kernel_argv=manifest.kernel_argv,
+            unconfigured=bool(image.manifest.debian),
         )
 
-    async def base(self, manifest: Manifest) -> Checkpoint:
+    async def base(self, manifest: Manifest, *, progress: Progress | None = None) -> Checkpoint:
         """The base checkpoint for a manifest, made by a cold boot if there is none."""
-        return await self._base(await self.foundation(manifest))
+        shown = progress or SilentProgress()
+        foundation = await self.foundation(manifest, progress=shown)
+        return await base_for(self.home, self.journal, foundation, shown)
 
     @asynccontextmanager
     async def session(
@@ -195,19 +178,28 @@ class Runtime:
         *,
         key: str | None = None,
         folder: Path | None = None,
+        fresh: bool = True,
         owner: Ownership | None = None,
+        progress: Progress | None = None,
     ) -> AsyncGenerator[OwnedSession]:
         """Open the session of that key, or a new one, with a fresh machine as its branch `main`.
 
-        If another process owns the session of that key, a second one beside it is opened. `folder`
+        With `fresh` false it carries on as the branch it was last continued as: no machine is
+        started then, unless there is no branch. What was live and was not saved is lost; `awake`
+        resumes what was paused, and `switch` carries on from the last checkpoint of the rest.
+
+        If another process owns the session of that key, a second one beside it is opened, unless it
+        is to be owned alone: then that is a SessionBusyError, which says who has it. `folder`
         is where the files are that the manifest brings in: by default this process's. `owner` is
-        what this process is to those who ask at the session's control socket.
+        what this process is to those who ask at the session's control socket. `progress` hears of
+        what takes long before there is a machine: an image that is built, a first boot.
         """
+        shown = progress or SilentProgress()
         chosen, ownership = manifest or Manifest(), owner or Ownership()
-        foundation = await self.foundation(chosen)
-        base = await self._base(foundation)
+        foundation = await self.foundation(chosen, progress=shown)
+        base = await base_for(self.home, self.journal, foundation, shown)
         wanted = key or f"script-{secrets.token_hex(6)}"
-        with self._own_session(wanted) as record:
+        with claim(self.home, self.journal, wanted, alone=ownership.alone) as record:
             layers = LayerStore(self.home.layers / record.id)
             layers.sweep({c.id for c in self.journal.checkpoints(record.id)})
             live = self.home.live / record.id
@@ -215,13 +207,13 @@ class Runtime:
             live.mkdir(mode=0o700)
             workshop = Workshop(
                 foundation=foundation,
-                bases=self._bases(),
+                bases=bases(self.home),
                 layers=layers,
                 flats=FlatImages(self.home.flat / record.id),
                 live=live,
             )
             remember(self.home.session(record.id), chosen.store)
-            register = Register(record, self.journal, base, chosen.store)
+            register = Register(record, self.journal, base, chosen.store, fresh=fresh)
             edge = open_outside(
                 chosen.outside,
                 ledger=self.ledger,
@@ -233,7 +225,9 @@ class Runtime:
             try:
                 async with (
                     edge as outside,
-                    open_session(register, workshop, outside, chosen.budgets) as session,
+                    open_session(
+                        register, workshop, outside, chosen.budgets, chosen.idle_pause
+                    ) as session,
                     ControlServer(
                         self.home.control(record.id),
                         {
@@ -246,42 +240,6 @@ class Runtime:
             finally:
                 for folder in (live, self.home.flat / record.id):
                     shutil.rmtree(folder, ignore_errors=True)
-
-    def _bases(self) -> LayerStore:
-        return LayerStore(self.home.layers / "base")
-
-    async def _base(self, foundation: Foundation) -> Checkpoint:
-        with locked(self.home.layers, wait=True):
-            store = self._bases()
-            found = self.journal.base(foundation.base_key)
-            if found is not None and _loadable(store, found, foundation):
-                return found
-            work = self.home.live / f"boot-{secrets.token_hex(4)}"
-            made = await make_base(store, foundation, work)
-            self.journal.add_checkpoint(made, advance=None)
-            return made
-
-    @contextmanager
-    def _own_session(self, key: str) -> Generator[SessionRecord]:
-        for attempt in range(1, 100):
-            name = key if attempt == 1 else f"{key} ({attempt})"
-            record = self.journal.session_by_key(name) or self._new_session(name)
-            folder = self.home.layers / record.id
-            folder.mkdir(mode=0o700, exist_ok=True)
-            with contextlib.ExitStack() as stack:
-                try:
-                    stack.enter_context(locked(folder, wait=False))
-                except BlockingIOError:
-                    continue
-                yield record
-                return
-        raise SessionBusyError(f"too many kernels are open on {key!r}", hint="close some of them")
-
-    def _new_session(self, key: str) -> SessionRecord:
-        digest = hashlib.sha256(f"{key}{secrets.token_hex(8)}".encode()).hexdigest()
-        record = SessionRecord(id=SessionId(digest[:12]), key=key, created_at=datetime.now(UTC))
-        self.journal.add_session(record)
-        return record
 
     def _require_tools(self) -> Tools:
         if self._tools is None:
@@ -305,11 +263,3 @@ def guest_sources() -> list[Path]:
             raise HostError(f"package {name} is not installed", hint="install branchpoint again")
         found.append(Path(spec.origin).parent)
     return found
-
-
-def _loadable(store: LayerStore, base: Checkpoint, foundation: Foundation) -> bool:
-    try:
-        foundation.facts.require_same(store.layer(base.id).facts())
-    except (DamagedError, IncompatibleError):
-        return False
-    return store.layer(base.id).memory.exists()
