@@ -1,112 +1,175 @@
-"""`branchpoint`: prepare this host, look at it, show what it can do, measure it; reach sessions."""
+"""`branchpoint`: prepare this host and look at it; open, see, fork and roll back sessions."""
 
 import argparse
-import asyncio
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
+import argcomplete
 
-from branchpoint_cli import forward, ledger
-from branchpoint_cli.bench.run import PARTS, run_bench
-from branchpoint_cli.demo import run_demo
-from branchpoint_cli.progress import ShownProgress
-from branchpoint_kernel import kernelspec
-from branchpoint_vmruntime import BranchpointError, Runtime
-from branchpoint_vmruntime.doctor import Diagnosis, Status, examine
-from branchpoint_vmruntime.home import Home
+from branchpoint_cli.failing import near, status_of, tell
+from branchpoint_cli.screen import NobodyReadsError, let_go, standard_error, standard_output
+from branchpoint_vmruntime.errors import BranchpointError
 
-FAILED = 1
-_MARKS = {Status.OK: "[green]✓[/]", Status.WARN: "[yellow]![/]", Status.BAD: "[red]✗[/]"}
+INTERRUPTED = 130
+NOBODY_READS = 141
+
+# Every command: the module that has its `add_arguments(parser)` and `run(options, console)`, and
+# what it does. A module is imported only when its command is meant: some take seconds.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "setup": (
+        "branchpoint_cli.setup",
+        "Install or build what is missing, each step skipped when its result is there.",
+    ),
+    "doctor": (
+        "branchpoint_cli.doctor",
+        "Say what this host has, what follows from it and what to do about it.",
+    ),
+    "demo": (
+        "branchpoint_cli.demo",
+        "Run the quickstart notebook and write what came of it.",
+    ),
+    "create": (
+        "branchpoint_cli.create",
+        "Open a session without a notebook, owned by a small process of its own.",
+    ),
+    "ls": (
+        "branchpoint_cli.ls",
+        "List all sessions, open or not, and what was left behind by those that ended.",
+    ),
+    "tree": (
+        "branchpoint_cli.tree",
+        "Draw a session's checkpoints and branches.",
+    ),
+    "run": (
+        "branchpoint_cli.run",
+        "Run code in a branch's kernel and show what it wrote.",
+    ),
+    "checkpoint": (
+        "branchpoint_cli.checkpoint",
+        "Save a branch; it runs on.",
+    ),
+    "fork": (
+        "branchpoint_cli.fork",
+        "Make further live branches, from here or from a checkpoint.",
+    ),
+    "rollback": (
+        "branchpoint_cli.rollback",
+        "Have a branch go back to a checkpoint.",
+    ),
+    "switch": (
+        "branchpoint_cli.switch",
+        "Continue as another branch.",
+    ),
+    "drop": (
+        "branchpoint_cli.drop",
+        "Give branches up; their checkpoints stay.",
+    ),
+    "pause": (
+        "branchpoint_cli.pause",
+        "Save a branch and end its machine until something is wanted of it.",
+    ),
+    "resume": (
+        "branchpoint_cli.resume",
+        "Give a branch its machine again; a closed session is opened for it.",
+    ),
+    "close": (
+        "branchpoint_cli.close",
+        "Save a session and end the process that owns it.",
+    ),
+    "pin": (
+        "branchpoint_cli.pin",
+        "Keep checkpoints, whatever else goes.",
+    ),
+    "unpin": (
+        "branchpoint_cli.unpin",
+        "No longer keep checkpoints whatever else goes.",
+    ),
+    "rm": (
+        "branchpoint_cli.rm",
+        "Remove sessions with all that is theirs, or checkpoints.",
+    ),
+    "sweep": (
+        "branchpoint_cli.sweep",
+        "Remove what sessions left behind whose owner has ended.",
+    ),
+    "forward": (
+        "branchpoint_cli.forward",
+        "Forward a port of a session's machine to 127.0.0.1, list what is forwarded, or end it.",
+    ),
+    "ledger": (
+        "branchpoint_cli.ledger",
+        "Show what a session's machines did outside, and what was refused; open or not.",
+    ),
+    "bench": (
+        "branchpoint_cli.bench.run",
+        "Measure what operations cost, each against its floor in the same run.",
+    ),
+    "completion": (
+        "branchpoint_cli.completion",
+        "Print what makes a shell complete these commands.",
+    ),
+}
 
 
-def setup(_: argparse.Namespace, console: Console) -> int:
-    """Install or build what is missing, each step skipped when its result is there."""
-    with ShownProgress(console) as progress:
-        asyncio.run(Runtime.prepare(progress=progress))
-        progress.step("kernelspec")
-        progress.done(str(kernelspec.install(python=sys.executable)))
-    return 0
-
-
-def doctor(options: argparse.Namespace, console: Console) -> int:
-    """Say what this host has, what follows from it and what to do about it."""
-    diagnosis = examine(Home.default(), has_base=_has_base)
-    if options.json:
-        print(diagnosis.as_json())
-    else:
-        console.print(_table(diagnosis))
-    return 0 if diagnosis.healthy else FAILED
-
-
-def _has_base() -> bool:
-    return any((Home.default().layers / "base").glob("*/memory"))
-
-
-def _table(diagnosis: Diagnosis) -> Table:
-    # A path is one long word, and to be cut short helps nobody who looks for it.
-    columns = [Column(name, overflow="fold") for name in ("", "what", "is", "so", "to do")]
-    table = Table(*columns, show_edge=False)
-    for finding in diagnosis.findings:
-        mark = _MARKS[finding.status]
-        table.add_row(mark, finding.name, finding.what, finding.follows, finding.action)
-    return table
-
-
-def demo(options: argparse.Namespace, console: Console) -> int:
-    """Run the quickstart notebook and write what came of it."""
-    return run_demo(options.notebook, options.output, console=console)
-
-
-def bench(options: argparse.Namespace, console: Console) -> int:
-    """Measure what operations cost, each against its floor in the same run."""
-    return run_bench(options.output, runs=options.runs, only=options.only, console=console)
-
-
-def arguments() -> argparse.ArgumentParser:
-    """What the command understands."""
-    parser = argparse.ArgumentParser(prog="branchpoint", description=__doc__)
+def arguments(words: Sequence[str]) -> argparse.ArgumentParser:
+    """What the command understands; in full for the one that is the first of `words`."""
+    parser = argparse.ArgumentParser(prog="branchpoint", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def add(
-        name: str, run: Callable[[argparse.Namespace, Console], int]
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
-        command.set_defaults(run=run)
-        return command
-
-    add("setup", setup)
-    add("doctor", doctor).add_argument("--json", action="store_true", help="as JSON")
-    show = add("demo", demo)
-    show.add_argument("--notebook", type=Path, default=Path("notebooks/00-quickstart.ipynb"))
-    show.add_argument("--output", type=Path, default=Path("demo-output"))
-    forward.add_arguments(add("forward", forward.run))
-    ledger.add_arguments(add("ledger", ledger.run))
-    measure = add("bench", bench)
-    measure.add_argument("--runs", type=int, default=10, help="how often each is measured")
-    measure.add_argument("--only", choices=PARTS, help="the one part to measure")
-    measure.add_argument("--output", type=Path, default=Path("bench-output"))
+    wanted = _command_in(words)
+    for name, (module, does) in COMMANDS.items():
+        command = commands.add_parser(name, help=does, description=does, allow_abbrev=False)
+        if name == wanted:
+            loaded = import_module(module)
+            loaded.add_arguments(command)
+            command.set_defaults(run=loaded.run, misused=command.error, usage=command.format_help())
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; errors in words, with what to do."""
-    options = arguments().parse_args(argv)
-    console = Console(highlight=False, soft_wrap=not os.isatty(1))
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except NobodyReadsError:
+        return NOBODY_READS
+    finally:
+        let_go()
+
+
+def _run(words: Sequence[str]) -> int:
+    console = standard_output()
+    options = _parsed(words)
     try:
         return options.run(options, console)
     except BranchpointError as error:
-        told = Console(stderr=True, highlight=False)
-        told.print(f"[red]✗[/] {escape(str(error))}")
-        if error.hint:
-            told.print(f"  {escape(error.hint)}")
-        return FAILED
-    except KeyboardInterrupt:
-        return 130
+        tell(error, standard_error())
+        return status_of(error)
+
+
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    if "_ARGCOMPLETE" in os.environ:
+        typed = os.environ.get("COMP_LINE", "").split()[1:]
+        argcomplete.autocomplete(arguments(typed), always_complete_options=False)
+    parser = arguments(words)
+    wanted = _command_in(words)
+    if wanted and wanted not in COMMANDS:
+        meant = near(wanted, COMMANDS) or "`branchpoint --help` lists all"
+        parser.error(f"there is no command {wanted!r}; {meant}")
+    options, extra = parser.parse_known_args(words)
+    if extra:
+        there = sorted({f"--{name}" for name in re.findall(r"--([a-z][a-z-]+)", options.usage)})
+        meant = near(extra[0].partition("=")[0], there) or f"there is: {', '.join(there)}"
+        options.misused(f"{extra[0]!r} is not understood; {meant}")
+    return options
+
+
+def _command_in(words: Sequence[str]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 if __name__ == "__main__":

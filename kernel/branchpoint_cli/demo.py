@@ -7,6 +7,7 @@ What is written into the output folder: the executed notebook, an HTML of it, `l
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
+import argparse
 import os
 import time
 import uuid
@@ -47,6 +48,21 @@ SESSION_VARIABLE = "BRANCHPOINT_SESSION"
 _CELL_TIMEOUT_S = 600
 _STARTUP_TIMEOUT_S = 600
 _SHOWN_LINES = 18
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command understands."""
+    parser.add_argument(
+        "--notebook", type=Path, default=Path("notebooks/00-quickstart.ipynb"), help="which to run"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("demo-output"), help="the folder to write into"
+    )
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Run the notebook and write what came of it."""
+    return run_demo(options.notebook, options.output, console=console)
 
 
 def run_demo(notebook: Path, output: Path, *, console: Console) -> int:

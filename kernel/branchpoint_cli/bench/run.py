@@ -1,5 +1,6 @@
 """Runs every measurement in one session and writes the table."""
 
+import argparse
 import asyncio
 import shlex
 import sys
@@ -20,6 +21,20 @@ from branchpoint_vmruntime import Manifest, Runtime, host
 
 # What can be measured, in this order.
 PARTS = ("forks", "rollbacks", "stock", "proxy", "explore", "pauses", "sizes", "outside")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command understands."""
+    parser.add_argument("--runs", type=int, default=10, help="how often each is measured")
+    parser.add_argument("--only", choices=PARTS, help="the one part to measure")
+    parser.add_argument(
+        "--output", type=Path, default=Path("bench-output"), help="the folder to write into"
+    )
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Measure what operations cost, and print the table."""
+    return run_bench(options.output, runs=options.runs, only=options.only, console=console)
 
 
 def run_bench(output: Path, *, runs: int, only: str | None, console: Console) -> int:

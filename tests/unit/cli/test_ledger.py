@@ -138,7 +138,7 @@ def test_it_begins_at_a_checkpoint(
     assert main(["ledger", "--since", "loaded", "--json"]) == 0
     urls = [entry["url"] for entry in json.loads(capsys.readouterr().out)]
     assert urls == ["http://api.example.org/after"]
-    assert main(["ledger", "--since", "nowhere"]) == 1
+    assert main(["ledger", "--since", "nowhere"]) == 3
     assert "'nowhere'" in capsys.readouterr().err
 
 
@@ -149,7 +149,7 @@ def test_it_keeps_to_a_branch(ledger: Ledger, capsys: pytest.CaptureFixture[str]
     main(["ledger", "--branch", "ridge", "--json"])
     assert [e["branch"] for e in json.loads(capsys.readouterr().out)] == ["ridge"]
     assert main(["ledger", "--branch", "of old"]) == 0
-    assert main(["ledger", "--branch", "forest"]) == 1
+    assert main(["ledger", "--branch", "forest"]) == 3
     assert "there is: main, ridge, of old" in " ".join(capsys.readouterr().err.split())
 
 

@@ -1,0 +1,39 @@
+"""Arguments that several commands share, each with its completion."""
+
+import argparse
+
+from branchpoint_cli.completing import branches, checkpoints, completed, sessions
+from branchpoint_cli.sessions import HELP
+
+
+def add_common(parser: argparse.ArgumentParser, *, branch: bool = False) -> None:
+    """`--session`, `--json` and, where one can be told, `--branch`."""
+    completed(parser.add_argument("--session", metavar="SESSION", help=HELP), sessions)
+    if branch:
+        add_branch_option(parser)
+    parser.add_argument("--json", action="store_true", help="show the result as JSON")
+
+
+def add_branch_option(parser: argparse.ArgumentParser) -> None:
+    """`--branch`."""
+    words = "the branch that is meant; by default the current one"
+    completed(parser.add_argument("--branch", metavar="NAME", help=words), branches)
+
+
+def add_checkpoint(parser: argparse.ArgumentParser, *, of: str, nargs: str | None = None) -> None:
+    """A checkpoint, or several, by label or id."""
+    words = f"{of}: its label, or the start of its id"
+    action = parser.add_argument("checkpoint", metavar="CHECKPOINT", nargs=nargs, help=words)
+    completed(action, checkpoints)
+
+
+def positive(text: str) -> int:
+    """A number from 1 on, for `type=`."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names between commas, for `type=`."""
+    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)

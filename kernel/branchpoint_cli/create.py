@@ -1,0 +1,109 @@
+"""`branchpoint create`: a session without a notebook."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from rich.console import Console
+
+from branchpoint_cli.origin import Origin, note_origin
+from branchpoint_cli.screen import as_json, standard_error
+from branchpoint_cli.sessions import on_record
+from branchpoint_vmruntime.control_facts import OpenSession
+from branchpoint_vmruntime.errors import NameTakenError, UsageError
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage.naming import next_label
+from branchpoint_vmruntime.manifest import FILE_NAME, Manifest
+from branchpoint_vmruntime.owner import start_owner
+from branchpoint_vmruntime.removal import remove_session
+from branchpoint_vmruntime.session_control import SessionControl
+
+_MAX_NAME_LENGTH = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command understands."""
+    parser.add_argument(
+        "-f",
+        "--file",
+        type=Path,
+        metavar="FILE",
+        help=f"the manifest; by default {FILE_NAME} if it is there",
+    )
+    parser.add_argument("--name", type=_name, help="what the session is to be called")
+    parser.add_argument("--json", action="store_true", help="show the result as JSON")
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Open it and print its id."""
+    home = Home.default()
+    home.ensure()
+    origin = _origin(options.file)
+    if origin.manifest is not None:
+        # Read here as well: what is wrong with it is said before anything is started.
+        Manifest.load(origin.manifest)
+    name = options.name or _made_up(home, origin.folder)
+    _refuse_taken(home, name)
+    with standard_error().status(f"opening {name}"):
+        opened = asyncio.run(_open(home, name, origin))
+    if options.json:
+        as_json(opened, console)
+    else:
+        console.out(opened.id)
+    return 0
+
+
+async def _open(home: Home, name: str, origin: Origin) -> OpenSession:
+    opened = await start_owner(
+        home, manifest=origin.manifest, key=name, folder=origin.folder, fresh=True
+    )
+    if opened.key != name:
+        # Another command was quicker with the same name, and this is a second session beside it.
+        async with SessionControl(home.control(opened.id)) as session:
+            await session.end(save=False)
+        await asyncio.to_thread(remove_session, home, opened.id)
+        raise _taken(name)
+    note_origin(home, opened.id, origin)
+    return opened
+
+
+def _origin(file: Path | None) -> Origin:
+    if file is None:
+        beside = Path.cwd() / FILE_NAME
+        return Origin(manifest=beside if beside.exists() else None, folder=Path.cwd())
+    if file.is_dir():
+        raise UsageError(
+            f"{str(file)!r} is a folder", hint=f"name the manifest in it: {file / FILE_NAME}"
+        )
+    return Origin(manifest=file.absolute(), folder=file.absolute().parent)
+
+
+def _made_up(home: Home, folder: Path) -> str:
+    stem = "".join(c for c in folder.name if c.isprintable())[:_MAX_NAME_LENGTH] or "session"
+    return next_label(stem, {session.key for session in on_record(home)})
+
+
+def _refuse_taken(home: Home, name: str) -> None:
+    if name in {session.key for session in on_record(home)}:
+        raise _taken(name)
+
+
+def _taken(name: str) -> NameTakenError:
+    return NameTakenError(
+        f"there is already a session {name!r}",
+        hint=f"`branchpoint resume --session {name}` carries it on, "
+        f"`branchpoint rm {name}` removes it; or choose another name",
+    )
+
+
+def _name(text: str) -> str:
+    if not text.strip() or text.startswith("-") or not text.isprintable() or "/" in text:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name for a session: it has characters that can be seen, does not"
+            " begin with '-' and has no '/'"
+        )
+    if len(text) > _MAX_NAME_LENGTH:
+        raise argparse.ArgumentTypeError(
+            f"a session's name has at most {_MAX_NAME_LENGTH} characters, not {len(text)}"
+        )
+    return text
