@@ -270,8 +270,8 @@ class Machine:
 
     @property
     def is_asked(self) -> bool:
-        """Whether guestd owes an answer, as while it runs something for somebody."""
-        return self.control.is_asked
+        """Whether guestd owes an answer, or a command runs: something is done for somebody."""
+        return self.control.is_asked or self.streams.has_for("exec")
 
     def memory(self) -> tuple[int, int]:
         """Host memory in bytes: its own, and mapped from the shared image."""

@@ -15,6 +15,7 @@ from branchpoint_vmruntime.claiming import claim
 from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
 from branchpoint_vmruntime.errors import HostError
+from branchpoint_vmruntime.exec_control import exec_upgrade
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.groundwork import base_for, bases, default_image, image_for
 from branchpoint_vmruntime.home import Home
@@ -234,6 +235,7 @@ class Runtime:
                             **handlers_for(record, outside.forwards, ownership),
                             **ControlOps(session, ownership).handlers(),
                         },
+                        upgrades={"exec": exec_upgrade(session)},
                     ),
                 ):
                     yield session

@@ -169,6 +169,10 @@ class StreamLink(asyncio.Protocol):
         """Whether no stream is left and none can come."""
         return self._end is not None
 
+    def has_for(self, word: str) -> bool:
+        """Whether one is open whose purpose begins with that word."""
+        return any(stream.purpose[0] == word for stream in self._streams.values())
+
     async def accept(self) -> LinkedStream:
         """The next stream that the guest opens. MachineEndedError once no more can come."""
         await self._wait_arrived(lambda: bool(self._unaccepted))
