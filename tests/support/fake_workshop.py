@@ -1,6 +1,7 @@
 """A session of the runtime's own over a workshop that makes no machines and fails when told to."""
 
 import asyncio
+import os
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -14,7 +15,7 @@ from tests.support.fake_outside import edge_in
 from tests.support.fake_streams import FakeChannel
 
 from branchpoint_vmruntime.branch import Live
-from branchpoint_vmruntime.budget import Budgets
+from branchpoint_vmruntime.budget import Budgets, IdlePause
 from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
 from branchpoint_vmruntime.errors import MachineEndedError, MachineError, StorageError
@@ -70,6 +71,9 @@ class FakeMachine:
     stopped: bool = False
     silent: bool = False
     own_bytes: int = 9 << 20
+    crossed: int = 0
+    is_asked: bool = False
+    run_on_error: MachineError | None = None
     heard: CallQueue = field(default_factory=lambda: CallQueue(_tell_nobody))
     streamed: FakeChannel = field(default_factory=FakeChannel)
 
@@ -93,6 +97,15 @@ class FakeMachine:
         """The calls out of it."""
         return self.heard
 
+    @property
+    def pid(self) -> int:
+        """A process that is there."""
+        return os.getpid()
+
+    def traffic(self) -> tuple[int, ...]:
+        """As much as the test says."""
+        return (self.crossed,)
+
     def memory(self) -> tuple[int, int]:
         """As much as the test says it has for itself."""
         return self.own_bytes, 412 << 20
@@ -104,6 +117,8 @@ class FakeMachine:
 
     async def run_on(self) -> None:
         """Go on after a capture."""
+        if self.run_on_error:
+            raise self.run_on_error
         self.stopped = False
 
     async def end(self) -> None:
@@ -271,15 +286,20 @@ async def office(
     full: frozenset[str] = frozenset(),
     budgets: Budgets | None = None,
     store: StoreBudgets | None = None,
+    idle: IdlePause | None = None,
+    fresh: bool = True,
 ) -> AsyncGenerator[Office]:
-    """A session with its first machine awake, in a folder that may hold an earlier one."""
+    """A session with its first machine awake, in a folder that may hold an earlier one.
+
+    With `fresh` false it carries on as the earlier one was left.
+    """
     now = datetime.now(UTC)
     record = SessionRecord(id=SessionId("s-1"), key="notebook", created_at=now)
     with FullJournal.open(folder / "lineage.db") as journal:
         if journal.session_by_key(record.key) is None:
             journal.add_session(record)
             journal.add_checkpoint(BASE, advance=None)
-        register = Register(record, journal, BASE, store)
+        register = Register(record, journal, BASE, store, fresh=fresh)
         journal.full = full
         behind = workshop or FakeWorkshop()
         behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}
@@ -287,7 +307,7 @@ async def office(
             ledger = stack.enter_context(closing(Ledger.open(folder / "ledger.db")))
             outside = await stack.enter_async_context(edge_in(folder, ledger, register.view()))
             session = await stack.enter_async_context(
-                open_session(register, behind, outside, budgets)
+                open_session(register, behind, outside, budgets, idle)
             )
             yield Office(session, behind, journal)
 
