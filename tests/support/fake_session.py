@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.support.fake_branch import FakeBranch, FakeInside
+from tests.support.fake_image import FakeImage
 from tests.support.fake_outside import FakeMachine, edge_in, incarnation_of
 
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
@@ -75,6 +76,7 @@ class FakeSession:
         self.keeps_variables = True
         self.machines = MAX_FORKS + 1
         base = self._make("base", CheckpointKind.BASE, BranchName(""), None)
+        self.image = FakeImage(base)
         self._points = [base]
         self._saved: dict[CheckpointId, str | None] = {base.id: None}
         self._branches: dict[str, FakeBranch] = {}

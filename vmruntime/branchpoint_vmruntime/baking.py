@@ -160,9 +160,12 @@ class Baking:
             live = await self._waking.wake(BAKED, 0, origin, WakeReason.BAKE, reseed=True)
         try:
             # What else its session may reach is nothing to what packages run while they install.
-            for rule in self._outside.policies.rules(BAKED):
-                await self._outside.deny(BAKED, rule.group or rule.host)
-            await self._outside.allow(BAKED, [PIP])
+            rules = self._outside.policies.rules(BAKED)
+            for name in dict.fromkeys(rule.group or rule.host for rule in rules):
+                if name != PIP:
+                    await self._outside.deny(BAKED, name)
+            if not any(rule.group == PIP for rule in rules):
+                await self._outside.allow(BAKED, [PIP])
             yield _Fresh(live, origin)
         finally:
             await live.end()
