@@ -47,6 +47,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "branchpoint_cli.run",
         "Run code in a branch's kernel and show what it wrote.",
     ),
+    "exec": (
+        "branchpoint_cli.exec",
+        "Run a command in a machine, at this terminal or between these pipes.",
+    ),
     "checkpoint": (
         "branchpoint_cli.checkpoint",
         "Save a branch; it runs on.",
