@@ -19,7 +19,7 @@ demo: setup ## run the quickstart notebook in a microVM; results in demo-output/
 
 test: setup ## run every test
 	@tools/browser.sh
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: venv ## check style, types and who imports whom
 	$(BIN)/ruff check
