@@ -95,7 +95,7 @@ def test_machine_and_kernel_can_both_be_given() -> None:
 
 
 REFUSED = [
-    ("machin: 1vcpu-1gb", 1, "'machin' is not a field here; there is: machine, kernel"),
+    ("machin: 1vcpu-1gb", 1, "'machin' is not a field here; there is: machine, image, kernel"),
     (
         "machine:\n  memory: 1gb\n  cpus: 2",
         3,
@@ -124,8 +124,8 @@ REFUSED = [
     ("\nkernel: [python3, -m, x]", 2, "the kernel's command must have {connection_file}"),
     ("kernel: []", 1, "the kernel's command must have {connection_file}"),
     ("kernel:\n  - python3\n  - {connection_file}", 3, "expected a plain value"),
-    ("- machine", 1, "expected fields: machine, kernel"),
-    ("\njust text", 2, "expected fields: machine, kernel"),
+    ("- machine", 1, "expected fields: machine, image, kernel"),
+    ("\njust text", 2, "expected fields: machine, image, kernel"),
     ("? [a]\n: b", 1, "expected a plain value"),
     ("machine: 1vcpu-1gb\nkernel: [a", 2, "not YAML"),
     ("a: b: c", 1, "not YAML"),

@@ -1,6 +1,7 @@
 """What branchpoint.yaml says of the outside world: egress, secrets, files, prices, limits."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,9 @@ def test_the_reference_has_a_section_for_every_field() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_of_the_reference_is_a_manifest(example: str) -> None:
     assert Manifest.parse(example) != Manifest()
+
+
+def test_the_first_example_of_the_reference_says_something_of_every_field() -> None:
+    said, nothing = Manifest.parse(EXAMPLES[0]), Manifest()
+    names = [field.name for field in fields(Manifest)]
+    assert [name for name in names if getattr(said, name) == getattr(nothing, name)] == []
