@@ -223,7 +223,8 @@ def _described(of: str, name: str, fd: int, sha256: str | None) -> _Open:
     size = os.fstat(fd).st_size
     data = sum(end - start for start, end in data_ranges(fd, size))
     if sha256 is None:
-        # Layers of before there were notes have none.
+        # Layers of before there were notes have none. Looking for data has moved the position.
+        os.lseek(fd, 0, os.SEEK_SET)
         with open(fd, "rb", closefd=False) as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return _Open(fd, of, CarriedFile(name=name, size=size, data=data, sha256=sha256))
