@@ -107,6 +107,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "branchpoint_cli.ledger",
         "Show what a session's machines did outside, and what was refused; open or not.",
     ),
+    "image": (
+        "branchpoint_cli.image",
+        "List the images, what is in each beyond the everyday, and what needs it.",
+    ),
     "bench": (
         "branchpoint_cli.bench.run",
         "Measure what operations cost, each against its floor in the same run.",
