@@ -111,6 +111,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "branchpoint_cli.image",
         "List the images, what is in each beyond the everyday, and what needs it.",
     ),
+    "export": (
+        "branchpoint_cli.export",
+        "Write a checkpoint, with all it needs, as one file.",
+    ),
+    "import": (
+        "branchpoint_cli.import_",
+        "Take in a file that `export` wrote, as a session of its own.",
+    ),
     "bench": (
         "branchpoint_cli.bench.run",
         "Measure what operations cost, each against its floor in the same run.",

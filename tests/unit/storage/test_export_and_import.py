@@ -32,6 +32,7 @@ from branchpoint_vmruntime.errors import (
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.guest_image import ROOT, GuestImage
 from branchpoint_vmruntime.image.progress import SilentProgress
+from branchpoint_vmruntime.leaks import Leak, sweep
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
 from branchpoint_vmruntime.lineage.journal import Journal
@@ -40,7 +41,6 @@ from branchpoint_vmruntime.memory.sparse import bytes_on_disk
 from branchpoint_vmruntime.storage import exporting, importing, layer_intake
 from branchpoint_vmruntime.storage.digests import DIGESTS, check, verifiable
 from branchpoint_vmruntime.storage.exporting import export_checkpoint, newest_checkpoint
-from branchpoint_vmruntime.storage.importing import sweep_unrecorded
 from branchpoint_vmruntime.store import Layer, MachineFacts
 
 
@@ -400,20 +400,18 @@ def test_what_a_killed_import_left_is_swept_and_what_is_on_record_stays(
     for folder in left:
         folder.mkdir(parents=True)
         (folder / "memory").write_bytes(b"half")
-    with Journal.open(here.database) as journal:
-        removed = sweep_unrecorded(here, journal)
-    assert {path.name for path in removed} == {"0123456789ab", "dead00000000"}
+    swept = sweep(here)
+    assert {leak.path.name for leak in swept if leak.path} == {"0123456789ab", "dead00000000"}
     assert files_in(here) == kept
     assert check(Layer(here.layers / made.session.id / SECOND)) == []
 
 
 def test_an_import_that_goes_on_is_not_swept(file: Path, here: Home) -> None:
-    swept: list[Path] = []
+    swept: list[Leak] = []
 
     class Sweeping(SilentProgress):
         def advance(self, fraction: float) -> None:
-            with Journal.open(here.database) as journal:
-                swept.extend(sweep_unrecorded(here, journal))
+            swept.extend(sweep(here))
 
     importing.import_file(here, file, progress=Sweeping(), facts=same_facts)
     assert swept == []

@@ -4,7 +4,6 @@ All of it or nothing. It is made in the folder of the session it becomes, which 
 and on no record: what a killed import leaves is found by that and swept away.
 """
 
-import contextlib
 import errno
 import os
 import secrets
@@ -43,12 +42,13 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.locks import tidying
 from branchpoint_vmruntime.storage.exporting import bound_to, image_of
 from branchpoint_vmruntime.storage.host_check import facts_here
 from branchpoint_vmruntime.storage.layer_intake import LayerIntake, write_file
 from branchpoint_vmruntime.storage.package_format import CarriedImage, Package
 from branchpoint_vmruntime.storage.package_stream import PackageReader
-from branchpoint_vmruntime.store import LayerStore, MachineFacts
+from branchpoint_vmruntime.store import MachineFacts
 
 _SPARE_BYTES = 64 << 20
 _LONGEST_KEY = 1024
@@ -194,9 +194,11 @@ class _Import:
 
     def _own_folder(self, session: SessionId, held: ExitStack, undo: ExitStack) -> Path:
         folder = self._home.layers / session
-        folder.mkdir(mode=0o700)
-        undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        held.enter_context(locked(folder, wait=False))
+        # Who sweeps takes a folder on no record for one that was left, unless somebody holds it.
+        with tidying(self._home):
+            folder.mkdir(mode=0o700)
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            held.enter_context(locked(folder, wait=False))
         return folder
 
     def _read_image(self, folder: Path, here: GuestImage | None) -> GuestImage | None:
@@ -225,8 +227,8 @@ class _Import:
     def _put_in_place(
         self, record: SessionRecord, intake: LayerIntake, image: GuestImage | None
     ) -> Imported:
-        # Others who make bases, or take one away, wait meanwhile.
-        with locked(self._home.layers, wait=True), ExitStack() as undo:
+        # Others who make bases, or take one away, wait meanwhile; and so do those who sweep.
+        with locked(self._home.layers, wait=True), tidying(self._home), ExitStack() as undo:
             if image is not None:
                 self._put_image(image, undo)
             intake.publish(undo)
@@ -304,28 +306,6 @@ class _Import:
                 return ledger.position()
         except UnknownNameError:
             return 0
-
-
-def sweep_unrecorded(home: Home, journal: Journal) -> list[Path]:
-    """Remove what imports that were killed left among the layers; what was removed."""
-    removed: list[Path] = []
-    for folder in home.layers.iterdir():
-        if folder.name == "base" or journal.session(SessionId(folder.name)) is not None:
-            continue
-        with (
-            contextlib.suppress(BlockingIOError, FileNotFoundError, NotADirectoryError),
-            locked(folder, wait=False),
-        ):
-            # It may have been put on record until the lock was had.
-            if journal.session(SessionId(folder.name)) is None:
-                shutil.rmtree(folder, ignore_errors=True)
-                removed.append(folder)
-    bases = home.layers / "base"
-    if bases.is_dir():
-        with contextlib.suppress(BlockingIOError), locked(home.layers, wait=False):
-            known = [CheckpointId(folder.name) for folder in bases.iterdir()]
-            removed += LayerStore(bases).sweep({each for each in known if journal.checkpoint(each)})
-    return removed
 
 
 def _open(file: Path) -> BinaryIO:

@@ -1,0 +1,49 @@
+"""`branchpoint import`: take in a file that `branchpoint export` wrote, as a session of its own."""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from branchpoint_cli.progress import ShownProgress
+from branchpoint_cli.screen import show, standard_error
+from branchpoint_kernel.effects import printable
+from branchpoint_kernel.rendering import note
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.storage.importing import import_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command understands."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="what `branchpoint export` wrote")
+    parser.add_argument(
+        "--name", metavar="NAME", help="what the session is to be found by; by default as it was"
+    )
+    parser.add_argument("--json", action="store_true", help="show the result as JSON")
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    """Take it in, whole or not at all."""
+    with ShownProgress(standard_error()) as progress:
+        made = import_file(Home.default(), options.file, progress=progress, name=options.name)
+    facts = {
+        "session": made.session.id,
+        "key": made.session.key,
+        "branch": made.branch.name,
+        "checkpoint": made.checkpoint.id,
+        "label": made.checkpoint.label,
+        "took_image": made.took_image,
+    }
+    lines = [
+        note(
+            "●",
+            f"{made.checkpoint.label or made.checkpoint.id} is in session {made.session.id}",
+            printable(made.session.key),
+            f"branch {made.branch.name} is paused there",
+        ),
+        note("▶", f"carry it on: branchpoint resume --session {made.session.id}"),
+    ]
+    if made.took_image:
+        lines.append(note("⚠", "its image is this home's now: fresh machines start from it too"))
+    show(facts, options, console, *lines)
+    return 0
