@@ -99,6 +99,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "branchpoint_cli.sweep",
         "Remove what sessions left behind whose owner has ended.",
     ),
+    "gc": (
+        "branchpoint_cli.gc",
+        "Remove what is no longer needed or over budget, or say with --dry-run what that is.",
+    ),
+    "verify": (
+        "branchpoint_cli.verify",
+        "Look whether all that was saved is what was written, and name what is damaged.",
+    ),
     "forward": (
         "branchpoint_cli.forward",
         "Forward a port of a session's machine to 127.0.0.1, list what is forwarded, or end it.",
