@@ -96,7 +96,7 @@ def frame(kind: int, body: bytes = b"") -> bytes:
 
 def pack_order(order: Order) -> bytes:
     """As the body of RUN: fields with zeros between them, which none of them can hold."""
-    size = b"" if order.size is None else b"%d %d" % order.size
+    size = b"" if order.size is None else b"%d %d" % _checked(order.size)
     given = [b"%s=%s" % pair for pair in order.environment.items()]
     fields = [order.folder, size, b"%d" % len(given), *given, *order.argv]
     if any(b"\0" in field for field in fields):

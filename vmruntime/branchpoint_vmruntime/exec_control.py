@@ -25,7 +25,7 @@ from branchpoint_vmruntime.executing import (
     packed,
 )
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import Branch, Turn
+from branchpoint_vmruntime.session import Turn
 from branchpoint_vmruntime.streams import Stream, StreamChannel
 
 _READ_BYTES = 64 << 10
@@ -39,18 +39,29 @@ _BECAME = {
 }
 
 
-class Executing(Protocol):
+class CommandBranch(Protocol):
+    """What is used of a branch."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> BranchState: ...
+    @property
+    def streams(self) -> StreamChannel: ...
+
+
+class CommandSession(Protocol):
     """What is used of a session."""
 
     turn: Turn
 
     @property
-    def current(self) -> Branch: ...
-    def branch(self, name: str) -> Branch: ...
-    async def awake(self, name: str | None = None) -> Branch: ...
+    def current(self) -> CommandBranch: ...
+    def branch(self, name: str) -> CommandBranch: ...
+    async def awake(self, name: str | None = None) -> CommandBranch: ...
 
 
-def exec_upgrade(session: Executing) -> Upgrade:
+def exec_upgrade(session: CommandSession) -> Upgrade:
     """Runs commands in a session's machines for whoever asks at its control socket."""
 
     async def upgrade(request: Mapping[str, Any]) -> Carrier:
@@ -78,7 +89,7 @@ def exec_upgrade(session: Executing) -> Upgrade:
     return upgrade
 
 
-async def _awake(session: Executing, name: str | None) -> Branch:
+async def _awake(session: CommandSession, name: str | None) -> CommandBranch:
     branch = session.current if name is None else session.branch(name)
     if branch.state is BranchState.LIVE:
         # Not in turn: a command need not wait for what the session is doing.
@@ -134,7 +145,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-def _what_became(branch: Branch, channel: StreamChannel, error: MachineError) -> str:
+def _what_became(branch: CommandBranch, channel: StreamChannel, error: MachineError) -> str:
     """Why a command was cut off, as a person at a terminal understands it."""
     if branch.state in _BECAME:
         return f"branch {branch.name!r} {_BECAME[branch.state]}"

@@ -92,7 +92,7 @@ class RunningCommand:
         """What it writes next; how it ended, once it has."""
         while True:
             while not self._arrived:
-                self._arrived = self._cut(await self._duplex.read(_READ_BYTES))
+                self._arrived = self._cut(await self._next())
             kind, body = self._arrived.pop(0)
             if (news := self._take(kind, body)) is not None:
                 return news
@@ -127,6 +127,13 @@ class RunningCommand:
             # A frame is not to begin within another.
             async with self._sending:
                 await self._duplex.write(frames.frame(kind, body))
+
+    async def _next(self) -> bytes:
+        try:
+            return await self._duplex.read(_READ_BYTES)
+        except MachineError:
+            self._end()
+            raise
 
     def _cut(self, data: bytes) -> list[tuple[int, bytes]]:
         if not data:
