@@ -7,16 +7,18 @@ from pathlib import Path
 from rich.console import Console
 
 from branchpoint_cli.origin import Origin, note_origin
+from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import as_json, standard_error
 from branchpoint_cli.sessions import on_record
 from branchpoint_vmruntime.control_facts import OpenSession
 from branchpoint_vmruntime.errors import NameTakenError, UsageError
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.lineage.naming import next_label
 from branchpoint_vmruntime.manifest import FILE_NAME, Manifest
-from branchpoint_vmruntime.owner import start_owner
 from branchpoint_vmruntime.removal import remove_session
 from branchpoint_vmruntime.session_control import SessionControl
+from branchpoint_vmruntime.starting_owner import start_owner
 
 _MAX_NAME_LENGTH = 200
 
@@ -44,8 +46,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         Manifest.load(origin.manifest)
     name = options.name or _made_up(home, origin.folder)
     _refuse_taken(home, name)
-    with standard_error().status(f"opening {name}"):
-        opened = asyncio.run(_open(home, name, origin))
+    with ShownProgress(standard_error()) as progress:
+        opened = asyncio.run(_open(home, name, origin, progress))
     if options.json:
         as_json(opened, console)
     else:
@@ -53,9 +55,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def _open(home: Home, name: str, origin: Origin) -> OpenSession:
+async def _open(home: Home, name: str, origin: Origin, progress: Progress) -> OpenSession:
     opened = await start_owner(
-        home, manifest=origin.manifest, key=name, folder=origin.folder, fresh=True
+        home,
+        manifest=origin.manifest,
+        key=name,
+        folder=origin.folder,
+        fresh=True,
+        progress=progress,
     )
     if opened.key != name:
         # Another command was quicker with the same name, and this is a second session beside it.
