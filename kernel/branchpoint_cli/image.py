@@ -40,8 +40,10 @@ def image_lines(use: ImageUse) -> list[Line]:
         if names:
             lines.append(note("▸", f"{kind}: {', '.join(map(printable, names))}"))
     for session in use.sessions:
-        points = (
-            "1 checkpoint" if session.checkpoints == 1 else f"{session.checkpoints} checkpoints"
-        )
+        points = _counted(session.checkpoints, "checkpoint")
         lines.append(note("▸", f"session {session.id} ({printable(session.key)})", points))
     return lines
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
