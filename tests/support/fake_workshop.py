@@ -35,6 +35,7 @@ from branchpoint_vmruntime.lineage import (
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.tree import Tree
 from branchpoint_vmruntime.machine import Machine
+from branchpoint_vmruntime.outside.view import View
 from branchpoint_vmruntime.owned_session import OwnedSession, open_session
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.session import WakeCost
@@ -272,6 +273,7 @@ class Office:
     session: OwnedSession
     workshop: FakeWorkshop
     journal: FullJournal
+    view: View
 
     def machine(self, name: str) -> FakeMachine:
         """The machine of a branch."""
@@ -305,11 +307,12 @@ async def office(
         behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}
         async with AsyncExitStack() as stack:
             ledger = stack.enter_context(closing(Ledger.open(folder / "ledger.db")))
-            outside = await stack.enter_async_context(edge_in(folder, ledger, register.view()))
+            view = register.view()
+            outside = await stack.enter_async_context(edge_in(folder, ledger, view))
             session = await stack.enter_async_context(
                 open_session(register, behind, outside, budgets, idle)
             )
-            yield Office(session, behind, journal)
+            yield Office(session, behind, journal, view)
 
 
 def snapshot(it: Office) -> object:

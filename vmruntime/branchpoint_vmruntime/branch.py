@@ -1,5 +1,6 @@
 """A branch that this process owns: its record, and while it is live its machine."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -27,8 +28,13 @@ class Live:
     stack: AsyncExitStack
 
     async def end(self) -> None:
-        """End the machine and release its image."""
-        await self.stack.aclose()
+        """End the machine and release its image; whoever is called off meanwhile waits for that."""
+        ending = asyncio.create_task(self.stack.aclose())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait([ending])
+            raise
 
 
 class OwnedBranch:

@@ -77,6 +77,14 @@ def test_the_time_a_process_has_computed_is_read_from_the_host() -> None:
     assert cpu_seconds(os.getpid()) < before + 60
 
 
+def _still(_pid: int) -> float:
+    return 1.0
+
+
+def _hard_at_work(_pid: int) -> float:
+    return 1e6
+
+
 class Clock:
     """The time as `idling` is told it."""
 
@@ -93,7 +101,7 @@ async def idle_for(
 ) -> "AsyncGenerator[tuple[Office, Idling, Clock]]":
     """A session with a branch `other`, looked at only when the test says so."""
     clock = Clock()
-    patch.setattr(idling, "cpu_seconds", lambda _pid: 1.0)
+    patch.setattr(idling, "cpu_seconds", _still)
     patch.setattr(idling.time, "monotonic", clock.monotonic)
     async with office(folder, workshop) as it:
         await it.session.fork(1, names=["other"])
@@ -154,7 +162,7 @@ async def test_whatever_a_machine_does_for_anybody_puts_its_pause_off(
         if happens == "traffic":
             machine.crossed += 1
         elif happens == "computing":
-            monkeypatch.setattr(idling, "cpu_seconds", lambda _pid: 1e6)
+            monkeypatch.setattr(idling, "cpu_seconds", _hard_at_work)
         else:
             machine.is_asked = True
         await watching.look()
@@ -215,7 +223,7 @@ async def test_a_pause_that_fails_harms_nothing_is_told_once_and_not_tried_again
 async def test_a_session_looks_by_itself_until_it_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idling, "cpu_seconds", lambda _pid: 1.0)
+    monkeypatch.setattr(idling, "cpu_seconds", _still)
     async with office(tmp_path, idle=IdlePause(others_s=0.3)) as it:
         await it.session.fork(1, names=["other"])
         while it.session.branch("other").state is BranchState.LIVE:  # noqa: ASYNC110 (nobody tells)
