@@ -190,8 +190,8 @@ class Runtime:
         resumes what was paused, and `switch` carries on from the last checkpoint of the rest.
 
         If another process owns the session of that key, a second one beside it is opened, unless it
-        is to be owned alone: then that is a SessionBusyError, which says who has it. `folder`
-        is where the files are that the manifest brings in: by default this process's. `owner` is
+        is to be carried on or owned alone: then that is a SessionBusyError, which says who has it.
+        `folder` is where the files are that the manifest brings in: by default this process's. `owner` is
         what this process is to those who ask at the session's control socket. `progress` hears of
         what takes long before there is a machine: an image that is built, a first boot.
         """
@@ -200,7 +200,7 @@ class Runtime:
         foundation = await self.foundation(chosen, progress=shown)
         base = await base_for(self.home, self.journal, foundation, shown)
         wanted = key or f"script-{secrets.token_hex(6)}"
-        with claim(self.home, self.journal, wanted, alone=ownership.alone) as record:
+        with claim(self.home, self.journal, wanted, alone=ownership.alone or not fresh) as record:
             layers = LayerStore(self.home.layers / record.id)
             layers.sweep({c.id for c in self.journal.checkpoints(record.id)})
             live = self.home.live / record.id
