@@ -68,7 +68,8 @@ def _lines(found: Verification) -> Iterator[Line]:
         yield from _of_layer(layer)
     for books in found.books:
         yield note("✗", f"{books.path} is damaged", printable(books.what))
-    much = f"{found.checkpoints} checkpoints, {size(found.bytes)}, read in {found.elapsed_s:.1f} s"
+    many = "1 checkpoint" if found.checkpoints == 1 else f"{found.checkpoints} checkpoints"
+    much = f"{many}, {size(found.bytes)} compared, in {found.elapsed_s:.1f} s"
     if found.whole:
         yield note("✓", much, "nothing is damaged")
     else:

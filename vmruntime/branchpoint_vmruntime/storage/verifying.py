@@ -60,7 +60,8 @@ class DamagedBooks:
 class Verification:
     """What was looked at, and what was found.
 
-    `unverifiable` are whole as far as can be told: they were made before digests were noted.
+    `bytes` are those that were compared with their digests. `unverifiable` are whole as far as can
+    be told: they were made before digests were noted.
     `disks_unread` is how many disk overlays were not read through in the time there was for it.
     `strays` are files no record knows of: no damage, the next collection takes them.
     """
@@ -174,14 +175,16 @@ class _Looking:
         layer = layer_of(self._home, checkpoint)
         damages = check(layer)
         named = {damage.path for damage in damages}
+        count = _apparent(layer.folder)
         if not verifiable(layer):
             self.unverifiable.add(checkpoint.id)
+            count = 0
         if not named & {layer.memory, layer.folder / FACTS}:
             damages += _memory(layer, checkpoint)
         for disk in layer.disks:
             if disk not in named:
                 damages += self._disk(disk)
-        return damages, _apparent(layer.folder)
+        return damages, count
 
     def _disk(self, disk: Path) -> list[Damage]:
         left_s = self._deadline - time.monotonic()
