@@ -48,16 +48,18 @@ async def start_owner(
             os.close(writing)
         pid, refused = None, None
         try:
-            async for words in _lines(told):
-                match words:
-                    case {"pid": int(own)}:
-                        pid = own
-                    case {"open": {}}:
-                        return from_json(OpenSession, words["open"])
-                    case {"error": {"message": str()}}:
-                        refused = error_of(words["error"])
-                    case _:
-                        _show(words, shown)
+            # Closed before the pipe is: to be read from no more.
+            async with contextlib.aclosing(_lines(told)) as lines:
+                async for words in lines:
+                    match words:
+                        case {"pid": int(own)}:
+                            pid = own
+                        case {"open": {}}:
+                            return from_json(OpenSession, words["open"])
+                        case {"error": {"message": str()}}:
+                            refused = error_of(words["error"])
+                        case _:
+                            _show(words, shown)
         except BaseException:
             if pid is not None:
                 _have_end(pid)
