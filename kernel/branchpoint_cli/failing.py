@@ -28,9 +28,8 @@ def status_of(error: BranchpointError) -> int:
 
 def tell(error: BranchpointError, console: Console) -> None:
     """What went wrong, and what to do about it."""
-    hint = error.hint
-    if not hint and isinstance(error, UnknownNameError):
-        hint = near(error.name, error.known)
+    meant = near(error.name, error.known) if isinstance(error, UnknownNameError) else ""
+    hint = meant or error.hint
     console.print("✗", style="red", end=" ")
     console.print(as_commands(str(error)), markup=False)
     if hint:

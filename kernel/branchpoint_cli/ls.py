@@ -5,23 +5,21 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
 
-from branchpoint_cli.screen import as_json
+from branchpoint_cli.screen import as_json, say
 from branchpoint_cli.wording import span
 from branchpoint_kernel.effects import printable
 from branchpoint_kernel.rendering import size
+from branchpoint_kernel.tables import table
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.leaks import Leak, LeakKind
 from branchpoint_vmruntime.lineage import BranchRecord, BranchState
 from branchpoint_vmruntime.overview import SessionOverview, SpentSoFar, overview
 
-_HEAD = ("id", "name", "state", "age", "branches", "checkpoints", "own", "shared", "disk", "cost")
-_RIGHT = frozenset({"age", "checkpoints", "own", "shared", "disk"})
+# The name comes last: it may be as long as a path, and in letters of any width.
+_HEAD = ("id", "state", "age", "branches", "checkpoints", "own", "shared", "disk", "cost", "name")
+_RIGHT = frozenset({4, 5, 6, 7})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +34,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         as_json(found, console)
         return 0
     if found.sessions:
-        _print_table(found.sessions, console)
+        say(console, table(_HEAD, [_row(session) for session in found.sessions], _RIGHT))
     else:
-        console.print("no sessions")
+        console.print("no sessions yet")
     for leak in found.leaks:
         console.print(f"! {leak_words(leak)}", markup=False, soft_wrap=True)
     if found.leaks:
@@ -76,25 +74,10 @@ def state_of(branch: BranchRecord, *, opened: bool) -> BranchState:
     return branch.state
 
 
-def _print_table(sessions: Sequence[SessionOverview], console: Console) -> None:
-    table = Table(show_edge=False, box=SIMPLE_HEAD)
-    for head in _HEAD:
-        justify = "right" if head in _RIGHT else "left"
-        # A path is one long word, and to be cut short helps nobody who looks for it.
-        table.add_column(head, justify=justify, no_wrap=head != "name", overflow="fold")
-    for session in sessions:
-        table.add_row(*map(Text, _row(session)))
-    if not console.is_terminal:
-        wanted = Measurement.get(console, console.options, table).maximum
-        console.width = max(console.width, wanted)
-    console.print(table)
-
-
 def _row(session: SessionOverview) -> Sequence[str]:
     age_s = (datetime.now(UTC) - session.created_at).total_seconds()
     return (
         session.id,
-        printable(session.key),
         _state(session),
         span(age_s),
         branches_in_words(session.branches, opened=session.open),
@@ -103,6 +86,7 @@ def _row(session: SessionOverview) -> Sequence[str]:
         size(session.shared_bytes) if session.machines else "",
         size(session.disk_bytes),
         _spent(session.spent),
+        printable(session.key),
     )
 
 

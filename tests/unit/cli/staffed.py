@@ -1,0 +1,62 @@
+"""A session of the runtime's own, over made-up machines, that another thread has open."""
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.support.fake_workshop import FakeWorkshop, office
+
+from branchpoint_vmruntime.control_facts import OwnerKind
+from branchpoint_vmruntime.control_ops import BY_KERNEL, ControlOps, Ownership, handlers_for
+from branchpoint_vmruntime.control_socket import ControlServer
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.session import Session
+
+ID = "s-1"
+KEY = "notebook"
+
+
+@dataclass
+class Staff:
+    """What serves the session, and what it is to have go wrong."""
+
+    workshop: FakeWorkshop = field(default_factory=FakeWorkshop)
+    session: Session | None = None
+
+
+@contextmanager
+def staffed(home: Home, *, by_kernel: bool = False) -> Generator[Staff]:
+    """Have a session open, as a process of its own or as a notebook's kernel does."""
+    serving, staff = threading.Event(), Staff()
+    loop, ending = asyncio.new_event_loop(), asyncio.Event()
+    alone = Ownership(kind=OwnerKind.OWNER, end=ending.set, ended=ending.is_set)
+    owner = BY_KERNEL if by_kernel else alone
+
+    async def own() -> None:
+        async with office(home.root, staff.workshop) as it:
+            session = it.session
+            staff.session = session
+            handlers = {
+                **handlers_for(session.record, session.outside.forwards, owner),
+                **ControlOps(session, owner).handlers(),
+            }
+            async with ControlServer(home.control(ID), handlers):
+                serving.set()
+                await ending.wait()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(own())
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert serving.wait(timeout=20), "the owner did not begin to serve"
+        yield staff
+    finally:
+        loop.call_soon_threadsafe(ending.set)
+        thread.join()
