@@ -12,8 +12,10 @@ from pathlib import Path
 
 from branchpoint_kernel.messages import Stamp
 from branchpoint_kernel.relay import Opened, Opening, Relay
+from branchpoint_kernel.returning import Returning
 from branchpoint_kernel.sockets import Connection, front_end
 from branchpoint_vmruntime.control_ops import BY_KERNEL
+from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.runtime import Runtime
 
@@ -32,15 +34,18 @@ def session_key(connection_file: Path) -> str:
 
 
 @asynccontextmanager
-async def opening(key: str) -> AsyncGenerator[Opened]:
+async def opening(key: str, progress: Progress) -> AsyncGenerator[Opened]:
     """The session of this notebook, open as long as its machines are to live."""
+    progress.step("looking at what this computer has")
     async with Runtime() as runtime:
         manifest = Manifest.beside(Path.cwd())
         async with runtime.session(
-            manifest, key=key, folder=Path.cwd(), owner=BY_KERNEL
+            manifest, key=key, folder=Path.cwd(), owner=BY_KERNEL, progress=progress
         ) as session:
             accelerator = await runtime.accelerator()
-            yield Opened(session, f"in a microVM under {accelerator.name} ({accelerator.reason})")
+            machine = f"in a microVM under {accelerator.name} ({accelerator.reason})"
+            returning = Returning(session, runtime.home.session(session.record.id), key)
+            yield Opened(session, machine, returning)
 
 
 async def watch_parent(relay: Relay) -> None:
@@ -89,7 +94,7 @@ def main(arguments: list[str]) -> None:
     logging.basicConfig(format="branchpoint: %(message)s")
     # What goes wrong with a monitor reaches us as an error; a machine called off is no news.
     logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
-    run(options.connection_file, lambda key: lambda: opening(key))
+    run(options.connection_file, lambda key: lambda progress: opening(key, progress))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -94,6 +95,10 @@ def _values(session: Session, takes: Takes, magic: Magic) -> tuple[str, ...]:
         case Takes.BRANCH:
             names = _branch_names(session)
             return (*names, ALL) if magic.cell else names
+        case Takes.LIVE_BRANCH:
+            return _branch_names(session, lambda state: state is BranchState.LIVE)
+        case Takes.RESTING_BRANCH:
+            return _branch_names(session, lambda state: state is not BranchState.LIVE)
         case Takes.BRANCH_OR_CHECKPOINT:
             return tuple(dict.fromkeys((*_branch_names(session), *_labels(session))))
         case Takes.BRANCH_OR_ALL:
@@ -141,7 +146,8 @@ def _labels(session: Session) -> tuple[str, ...]:
     return tuple(dict.fromkeys(point.label for point in newest_first))
 
 
-def _branch_names(session: Session) -> tuple[str, ...]:
-    return tuple(
-        str(branch.name) for branch in session.branches() if branch.state is not BranchState.DROPPED
-    )
+def _branch_names(
+    session: Session, which: Callable[[BranchState], bool] = lambda state: True
+) -> tuple[str, ...]:
+    there = (it for it in session.branches() if it.state is not BranchState.DROPPED)
+    return tuple(str(branch.name) for branch in there if which(branch.state))

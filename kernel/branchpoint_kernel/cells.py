@@ -46,7 +46,7 @@ def split(code: str, language: str = "python") -> list[Segment] | None:
     percent sign there, and where its statements end, is not for us to say.
 
     >>> split("x = 1\n%checkpoint a\n")
-    [Code(text='x = 1\n'), Checkpoint(label='a', note='')]
+    [Code(text='x = 1\n'), Checkpoint(label='a', note='', pinned=False)]
     >>> split("x=1\n%checkpoint a\n", "bash")
     """
     if question := _QUESTION.fullmatch(code):

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, field
 
+from branchpoint_kernel.image_commands import ImageCommand
 from branchpoint_vmruntime.outside.facts import Rule, SecretSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Save the current branch."""
+    """Save the current branch. Pinned, it is kept whatever else goes to make room."""
 
     label: str | None
     note: str
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,20 @@ class Drop:
     """Give branches up."""
 
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Save a branch, the current one if none is named, and give back what its machine takes."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Give a branch, the current one if none is named, its machine again."""
+
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +252,23 @@ OutsideQuestion = ShowEgress | ShowSecrets | ShowLedger | ShowCosts | ShowForwar
 OutsideCommand = EdgeChange | OutsideQuestion | Forward | StopForward
 # What leaves every branch where it is.
 Question = AutoCheckpoint | Diff | Branches | Checkpoints
+# Which branches have a machine, and which one the notebook continues as.
+ComeAndGo = Switch | Keep | Drop | Pause | Resume
+Change = Checkpoint | Fork | Rollback | Undo | ComeAndGo
 # What is done one after another, whoever asks for it.
-InTurn = Checkpoint | Fork | Rollback | Undo | Switch | Keep | Drop | Question | OutsideCommand
+InTurn = Change | Question | ImageCommand | OutsideCommand
 Operation = InTurn | Copy
 Command = Operation | RunIn | Explain
+
+
+def needs_machine(command: Operation) -> bool:
+    """Whether it is about the machine of the branch that asks, which must be awake for it."""
+    match command:
+        case Checkpoint() | Put() | Get():
+            return True
+        case Fork():
+            return command.start is None
+        case AutoCheckpoint():
+            return bool(command.every)
+        case _:
+            return False

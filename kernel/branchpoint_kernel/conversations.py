@@ -83,7 +83,10 @@ class Progress:
 
 
 class Forwarded:
-    """A client's request: everything goes to that client as the kernel says it."""
+    """A client's request: everything goes to that client as the kernel says it.
+
+    `preface` shows what is to stand before it.
+    """
 
     def __init__(
         self,
@@ -92,11 +95,15 @@ class Forwarded:
         *,
         on_cell_error: Callable[[], None] = lambda: None,
         hint: Callable[[str], str | None] = lambda text: None,
+        preface: Callable[[], None] = lambda: None,
+        on_reply: Callable[[Message], None] = lambda message: None,
     ) -> None:
         self.request = request
         self._publisher = publisher
         self._on_cell_error = on_cell_error
         self._hint = hint
+        self._preface = preface
+        self._on_reply = on_reply
         self._progress = Progress()
 
     @property
@@ -122,13 +129,17 @@ class Forwarded:
 
     def take(self, message: Message) -> None:
         """Pass it on."""
+        began = self._progress.busy
         self._progress.note(message)
         if message.channel is not Channel.IOPUB:
             self._publisher.pass_on(self.request, message)
+            self._on_reply(message)
             if message.type == "execute_reply" and message.read().get("status") == "error":
                 self._cell_failed()
             return
         self._publisher.forward(message)
+        if self._progress.busy and not began:
+            self._preface()
         if message.type == "stream" and (more := self._hint(message.read()["text"])):
             content = {"name": "stderr", "text": more}
             self._publisher.publish("stream", content, self.request.message.header)

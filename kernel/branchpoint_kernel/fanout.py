@@ -7,6 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 from branchpoint_kernel import columns
+from branchpoint_kernel.awakening import Awakening
+from branchpoint_kernel.bundles import resumption
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.commands import RunIn
 from branchpoint_kernel.conversations import Progress
@@ -20,6 +22,8 @@ from branchpoint_vmruntime.session import Branch, Session
 
 # A quick cell shows its result once; a slow one shows what there is, this often.
 PREVIEW_S = 0.5
+# Live, or so as soon as something is wanted of it.
+_WITHIN_REACH = (BranchState.LIVE, BranchState.PAUSED)
 
 
 class Collecting:
@@ -85,15 +89,28 @@ class Collecting:
 class Fanout:
     """`%%branch`."""
 
-    def __init__(self, session: Session, pumps: Pumps, publisher: Publisher, stamp: Stamp) -> None:
+    def __init__(
+        self,
+        session: Session,
+        pumps: Pumps,
+        publisher: Publisher,
+        stamp: Stamp,
+        awakening: Awakening,
+    ) -> None:
         self._session = session
         self._pumps = pumps
+        self._awakening = awakening
         self._publisher = publisher
         self._stamp = stamp
 
     async def run(self, request: Request, command: RunIn) -> dict[str, Any]:
         """Run the cell, show the outputs; the reply, an error if it failed in any branch."""
-        pumps = [self._pumps.of(branch) for branch in self._chosen(command)]
+        branches = self._chosen(command)
+        for branch in branches:
+            resumed = await self._awakening.need(branch.name)
+            if resumed is not None:
+                self._publisher.display(request, resumption(self._session, resumed))
+        pumps = [self._pumps.of(branch) for branch in branches]
         for pump in pumps:
             self._session.outside.stopping.require(pump.branch.name)
         sides = [Column(pump.branch.name) for pump in pumps]
@@ -127,7 +144,7 @@ class Fanout:
             others = [
                 branch
                 for branch in self._session.branches()
-                if branch.state is BranchState.LIVE and branch.name != current
+                if branch.state in _WITHIN_REACH and branch.name != current
             ]
             if not others:
                 raise UsageError(
@@ -137,7 +154,7 @@ class Fanout:
             return others
         branches = [self._session.branch(name) for name in command.names]
         for branch in branches:
-            if branch.state is not BranchState.LIVE:
+            if branch.state not in _WITHIN_REACH:
                 raise UsageError(
                     f"branch {branch.name!r} is {branch.state.value}: nothing runs in it",
                     hint=f"wake it with %switch {branch.name}; %branches shows the live ones",

@@ -14,11 +14,14 @@ from branchpoint_kernel.commands import (
     Explain,
     Fork,
     Keep,
+    Pause,
+    Resume,
     Rollback,
     RunIn,
     Switch,
     Undo,
 )
+from branchpoint_kernel.image_grammar import IMAGE_READERS
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.outside_grammar import OUTSIDE_READERS
 from branchpoint_kernel.words import Words, check_name, comma_list, take_apart
@@ -50,7 +53,8 @@ def _is_count(text: str) -> bool:
 def _checkpoint(words: Words, _body: str) -> Command:
     words.at_most(1)
     label = words.plain[0] if words.plain else None
-    return Checkpoint(label=label, note=words.flags.get("--note", ""))
+    note, pinned = words.flags.get("--note", ""), "--pin" in words.flags
+    return Checkpoint(label=label, note=note, pinned=pinned)
 
 
 def _fork(words: Words, _body: str) -> Command:
@@ -145,6 +149,16 @@ def _drop(words: Words, _body: str) -> Command:
     return Drop(names)
 
 
+def _pause(words: Words, _body: str) -> Command:
+    words.at_most(1)
+    return Pause(next(iter(words.plain), None))
+
+
+def _resume(words: Words, _body: str) -> Command:
+    words.at_most(1)
+    return Resume(next(iter(words.plain), None))
+
+
 def _branch(words: Words, body: str) -> Command:
     names = tuple(dict.fromkeys(name for word in words.plain for name in comma_list(word)))
     if not names:
@@ -171,7 +185,10 @@ _READERS: MappingProxyType[str, Callable[[Words, str], Command]] = MappingProxyT
         "switch": _switch,
         "keep": _keep,
         "drop": _drop,
+        "pause": _pause,
+        "resume": _resume,
         "branch": _branch,
+        **IMAGE_READERS,
         **OUTSIDE_READERS,
     }
 )

@@ -64,6 +64,12 @@ class Handover:
             await _linger(display)
         return reply
 
+    def to_nobody(self) -> None:
+        """Let what woken kernels carry on with go astray, where no cell has asked for it."""
+        for pump in self._pumps:
+            if pump.carried is not None and pump.carried.asker is None:
+                pump.settle(self._nobody(pump))
+
     def hold(self, pump: Pump) -> Held | None:
         """Keep the cell that runs there from failing while its machine may be replaced."""
         running, asker = pump.running, pump.asker()

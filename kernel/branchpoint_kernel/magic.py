@@ -13,6 +13,8 @@ class Takes(Enum):
     NUMBER = "number"
     CHECKPOINT = "checkpoint"
     BRANCH = "branch"
+    LIVE_BRANCH = "branch with a machine"
+    RESTING_BRANCH = "branch without a machine"
     BRANCH_OR_CHECKPOINT = "branch or checkpoint"
     ON_OR_OFF = "on or off"
     FILE = "file"

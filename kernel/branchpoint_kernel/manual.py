@@ -2,6 +2,7 @@
 
 from types import MappingProxyType
 
+from branchpoint_kernel.image_manual import IMAGE
 from branchpoint_kernel.magic import Magic, Takes
 from branchpoint_kernel.outside_manual import OUTSIDE
 from branchpoint_vmruntime.session import MAX_FORKS
@@ -12,17 +13,18 @@ MAGICS = MappingProxyType(
         for magic in (
             Magic(
                 name="checkpoint",
-                usage="%checkpoint [LABEL] [--note TEXT]",
+                usage="%checkpoint [LABEL] [--note TEXT] [--pin]",
                 summary="Save the current branch: memory, processes, files, the moment itself.",
                 details=(
                     "Everything in the machine stands still for some milliseconds and runs on.\n"
                     "LABEL names the moment for %rollback and %fork --from; without one it gets\n"
-                    "a number. Put a TEXT of several words in quotes.\n\n"
+                    "a number. Put a TEXT of several words in quotes. --pin keeps it when\n"
+                    "checkpoints are removed to make room.\n\n"
                     "    %checkpoint loaded\n"
                     "    %checkpoint loaded --note 'before the joins'"
                 ),
                 takes=Takes.TEXT,
-                flags={"--note": Takes.TEXT},
+                flags={"--note": Takes.TEXT, "--pin": Takes.NOTHING},
             ),
             Magic(
                 name="fork",
@@ -126,7 +128,7 @@ MAGICS = MappingProxyType(
                 name="switch",
                 usage="%switch NAME",
                 summary="Continue this notebook as another branch; this one runs on unseen.",
-                details="A parked branch is woken.\n\n    %switch forest",
+                details="A paused or parked branch is woken.\n\n    %switch forest",
                 takes=Takes.BRANCH,
             ),
             Magic(
@@ -144,18 +146,45 @@ MAGICS = MappingProxyType(
                 takes=Takes.BRANCH,
             ),
             Magic(
+                name="pause",
+                usage="%pause [NAME]",
+                summary="Save this branch, or NAME, and give its memory and processor time back.",
+                details=(
+                    "It carries on from the very moment, same PIDs, in the next second or next\n"
+                    "week, also after this computer was restarted. A cell in it resumes it by\n"
+                    "itself, and so does a forwarded port; %resume does it at once. It is not\n"
+                    "paused while a cell runs in it.\n\n"
+                    "    %pause\n"
+                    "    %pause forest"
+                ),
+                takes=Takes.LIVE_BRANCH,
+            ),
+            Magic(
+                name="resume",
+                usage="%resume [NAME]",
+                summary="Give this branch, or NAME, its machine again, at the moment of its pause.",
+                details=(
+                    "A parked or lost branch is woken as well, from its last checkpoint. The\n"
+                    "notebook goes on as the branch it is: %switch changes that.\n\n"
+                    "    %resume\n"
+                    "    %resume forest"
+                ),
+                takes=Takes.RESTING_BRANCH,
+            ),
+            Magic(
                 name="branch",
                 usage="%%branch NAME[,NAME...]|all",
                 summary="Run this cell in the named branches at once, outputs side by side.",
                 details=(
-                    "all means every live branch but the current one. The magic must be the\n"
-                    "first line of the cell.\n\n"
+                    "all means every live or paused branch but the current one. What is paused\n"
+                    "is resumed. The magic must be the first line of the cell.\n\n"
                     "    %%branch ridge,forest\n"
                     "    fit(MODELS[branch.name])"
                 ),
                 takes=Takes.BRANCH,
                 cell=True,
             ),
+            *IMAGE,
             *OUTSIDE,
         )
     }

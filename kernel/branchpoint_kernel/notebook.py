@@ -2,18 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from branchpoint_kernel import assist
 from branchpoint_kernel.autocheckpoint import AutoCheckpoint
+from branchpoint_kernel.awakening import Awakening
+from branchpoint_kernel.bundles import Bundle, resumption
 from branchpoint_kernel.calls import Calls
-from branchpoint_kernel.cells import mentions_a_magic, near_miss, split
+from branchpoint_kernel.cells import near_miss
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Forwarded, Silent
 from branchpoint_kernel.diff import Differences
+from branchpoint_kernel.dormant import Dormant
 from branchpoint_kernel.exploring import Exploring
 from branchpoint_kernel.fanout import Fanout
 from branchpoint_kernel.handover import Handover
@@ -22,12 +25,16 @@ from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp, with_content
 from branchpoint_kernel.operations import Operations
+from branchpoint_kernel.ours import is_our_cell
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.pumps import Pump, Pumps
 from branchpoint_kernel.questions import Questions
+from branchpoint_kernel.returning import Returning
 from branchpoint_kernel.running import CellRunner
 from branchpoint_kernel.shell_queue import Queued, ShellQueue
+from branchpoint_kernel.turns import Turns
 from branchpoint_kernel.vigil import Vigil
+from branchpoint_kernel.visits import Visits
 from branchpoint_vmruntime.errors import BranchpointError, BudgetError
 from branchpoint_vmruntime.lineage import Cell, Moment
 from branchpoint_vmruntime.session import Session
@@ -38,36 +45,6 @@ INTERRUPT_TIMEOUT_S = 5.0
 # ipykernel 7.4 sleeps on in an `await` after SIGINT until something wakes its selector; a request
 # on the shell does. Twice, because the first may come before the signal has been handled.
 NUDGE_AFTER_S = (0.05, 0.3)
-
-
-def is_local(request: Request) -> bool:
-    """Whether the host answers a shell request itself, in its turn.
-
-    Of a cell this is known only when its turn comes, and what language the kernel speaks: here it
-    is taken for Python, in which more can be ours than in any other.
-    """
-    if request.subshell is not None:
-        return False
-    match request.type:
-        case "kernel_info_request":
-            return True
-        case "execute_request":
-            return mentions_a_magic(request.message.content) and _is_our_cell(request)
-        case "complete_request":
-            asked = request.message.read()
-            return assist.is_about_arguments(asked["code"], asked["cursor_pos"])
-        case "inspect_request":
-            asked = request.message.read()
-            return assist.find_spot(asked["code"], asked["cursor_pos"]) is not None
-        case _:
-            return False
-
-
-def _is_our_cell(request: Request, language: str = "python") -> bool:
-    try:
-        return split(str(request.message.read()["code"]), language) is not None
-    except BranchpointError:
-        return True
 
 
 class Notebook:
@@ -81,6 +58,7 @@ class Notebook:
         queue: ShellQueue,
         facts: KernelFacts,
         tasks: asyncio.TaskGroup,
+        returning: Returning | None = None,
     ) -> None:
         self._session = session
         self._publisher = publisher
@@ -94,15 +72,19 @@ class Notebook:
         self._history = History(session)
         self._auto = AutoCheckpoint(self._save_by_itself, self._warn, self.on_change)
         differences = Differences(session, self._history)
+        turns = Turns()
         operations = Operations(
-            session, self._pumps, queue.doom, differences, self._auto, Path.cwd()
+            session, self._pumps, queue.doom, differences, self._auto, Path.cwd(), turns
         )
         self._operations = operations
-        fanout = Fanout(session, self._pumps, publisher, stamp)
+        self._awakening = Awakening(session, self._pumps, turns)
+        self._returning = returning
+        fanout = Fanout(session, self._pumps, publisher, stamp, self._awakening)
         handover = Handover(self._pumps, publisher, tasks, self.on_stray, self._foreground)
         exploring = Exploring(session, self._pumps, handover, stamp)
         self._calls = Calls(session, operations, handover, exploring, tasks)
         self._comms = Comms(publisher, stamp)
+        self._dormant = Dormant(self._comms)
         self._questions = Questions(publisher)
         self._runner = CellRunner(
             publisher,
@@ -115,6 +97,18 @@ class Notebook:
             self._cell_failed,
             self._questions,
             session.outside.stopping.require,
+            self._bring_up,
+        )
+        self._visits = Visits(
+            session,
+            turns,
+            self._pumps,
+            handover,
+            self._comms,
+            queue,
+            facts,
+            tasks,
+            lambda: self._foreground() or self._forwarded_cell,
         )
         self._vigil = Vigil(self._pumps, queue, operations)
 
@@ -131,6 +125,9 @@ class Notebook:
     async def start(self) -> None:
         """Take on the live kernels and learn what the current one is."""
         self._session.witness = self._witness
+        self._session.turn = self._visits.turn
+        self._session.on_resumed = self._awakening.note
+        self._others_execute, self._session.executes = self._session.executes, self._executes
         self._session.outside.stopping.on_stop = self._stop
         self._pumps.adopt()
         question = Silent()
@@ -159,14 +156,14 @@ class Notebook:
         elif queued.local and not self._is_left_to_guest(queued.request):
             await self._answer(queued.request)
         elif queued.request.type == "execute_request" and self._may_run_no_more():
-            await self._runner.run(queued.request)
+            await self._runner.run(queued.request, self._said_first(queued.request))
         else:
             await self.forward(queued.request)
 
     def _is_left_to_guest(self, request: Request) -> bool:
         if request.type != "execute_request":
             return False
-        return not _is_our_cell(request, self._facts.language)
+        return not is_our_cell(request, self._facts.language)
 
     def _may_run_no_more(self) -> bool:
         try:
@@ -189,13 +186,20 @@ class Notebook:
         self._tasks.create_task(self._interrupt(pump))
 
     async def forward(self, request: Request) -> None:
-        """Send a request to the current branch's kernel."""
+        """Send a request to the current branch's kernel, which is resumed for it if need be."""
+        if self._awakening.is_current_away and (known := self._dormant.answer(request)) is not None:
+            self._publisher.answer(request, known)
+            return
         self._comms.note_request(request)
+        self._dormant.note_request(request)
+        shown: list[Bundle] = []
         conversation = Forwarded(
             request,
             self._publisher,
             on_cell_error=self._cell_failed,
             hint=self._hint_for(request),
+            preface=lambda: self._show(request, shown),
+            on_reply=self._dormant.note_reply,
         )
         message = request.message
         if conversation.occupies:
@@ -204,9 +208,36 @@ class Notebook:
             # What waits is dropped here; the kernel would drop what was sent since.
             message = with_content(message, {**message.read(), "stop_on_error": False})
         try:
+            if conversation.occupies:
+                shown += self._said_first(request)
+            shown += await self._bring_up()
             await self._pumps.current.ask(message, conversation)
         except BranchpointError as error:
             conversation.fail(error)
+
+    async def _bring_up(self) -> list[Bundle]:
+        """See to it that the current branch has its machine; what a cell shows of that."""
+        resumed = await self._awakening.need()
+        return [] if resumed is None else [resumption(self._session, resumed)]
+
+    def _said_first(self, request: Request) -> list[Bundle]:
+        """What the first cell of a kernel is told."""
+        silent = request.message.read().get("silent", False)
+        return [] if silent or self._returning is None else self._returning.say()
+
+    def _show(self, request: Request, shown: Sequence[Bundle]) -> None:
+        if request.type == "execute_request" and not request.message.read().get("silent", False):
+            for bundle in shown:
+                self._publisher.display(request, bundle)
+
+    def _executes(self, branch: str) -> bool:
+        """Implements what a session asks before it pauses a branch."""
+        if self._others_execute(branch):
+            return True
+        if any(it.branch.name == branch and (it.executes or it.holds_queue) for it in self._pumps):
+            return True
+        ours = self._runner.request is not None and self._session.current.name == branch
+        return ours and not self._operations.pauses_itself
 
     async def watch(self) -> None:
         """Say so when a guest answers nothing, for ever."""
@@ -231,7 +262,7 @@ class Notebook:
     async def _answer(self, request: Request) -> None:
         match request.type:
             case "execute_request":
-                await self._runner.run(request)
+                await self._runner.run(request, self._said_first(request))
                 self._auto.look_again()
             case "complete_request":
                 asked = request.message.read()
@@ -297,6 +328,7 @@ class Notebook:
 
     def on_awake(self, pump: Pump) -> None:
         """Code in its machine may ask for things."""
+        self._dormant.forget()
         self._calls.follow(pump)
 
     def on_change(self) -> None:

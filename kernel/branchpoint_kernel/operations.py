@@ -1,30 +1,32 @@
 """Carries out commands on a session; what it hands back is ready to be displayed."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, assert_never
 
 from branchpoint_kernel import commands, rendering
 from branchpoint_kernel.autocheckpoint import AutoCheckpoint
+from branchpoint_kernel.bundles import Bundle, bundle
 from branchpoint_kernel.copying import Copying, OnStep, nobody_watches
 from branchpoint_kernel.diff import Differences
 from branchpoint_kernel.effects import effects_lines, effects_record
 from branchpoint_kernel.history_rendering import autocheckpoint_lines, undo_lines
+from branchpoint_kernel.image_commands import AddToImage, ResetImage, ShowImage
+from branchpoint_kernel.image_operations import ImageOperations
 from branchpoint_kernel.leaving import Effects, Leavings
 from branchpoint_kernel.outside_operations import OutsideOperations
 from branchpoint_kernel.outside_rendering import forwarded_ports
+from branchpoint_kernel.pause_operations import PauseOperations
 from branchpoint_kernel.pumps import Pumps
-from branchpoint_kernel.records import RECORD_TYPE, Fact, cell_record, checkpoint_record, record
-from branchpoint_kernel.rendering import Line, as_html, as_text
+from branchpoint_kernel.records import Fact, cell_record, checkpoint_record
+from branchpoint_kernel.rendering import Line
 from branchpoint_kernel.told import Told
+from branchpoint_kernel.turns import Turns
 from branchpoint_vmruntime.errors import MachineStartError, UnknownNameError
-from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointKind
 from branchpoint_vmruntime.session import Branch, RollbackReport, Session
-
-Bundle = Mapping[str, Any]
 
 NOT_UNDONE = "since then {were} not undone"
 UNKNOWN_TO_FORKS = "since then {were} made that the forks know nothing of"
@@ -50,6 +52,7 @@ class Operations:
         differences: Differences,
         auto: AutoCheckpoint,
         folder: Path,
+        turns: Turns,
     ) -> None:
         self._session = session
         self._pumps = pumps
@@ -58,13 +61,20 @@ class Operations:
         self._auto = auto
         self._leavings = Leavings(session)
         self._outside = OutsideOperations(session)
+        self._image = ImageOperations(session)
         self._copying = Copying(session, folder)
-        self._turn = asyncio.Lock()
+        self._pauses = PauseOperations(session)
+        self._turns = turns
 
     @property
     def under_way(self) -> bool:
         """Whether one is being carried out: machines may stand still."""
-        return self._turn.locked()
+        return self._turns.under_way
+
+    @property
+    def pauses_itself(self) -> bool:
+        """Whether a pause is under way that a cell asked for."""
+        return self._pauses.under_way
 
     async def perform(self, command: commands.Operation, *, branch: str | None = None) -> Done:
         """Do it, for the branch that asked or the current one.
@@ -73,7 +83,7 @@ class Operations:
         """
         if isinstance(command, commands.Copy):
             return await self.copy(command, branch=branch)
-        async with self._turn:
+        async with self._turns.take(may_pause=isinstance(command, commands.Pause)):
             try:
                 return await self._perform(command, branch)
             except UnknownNameError as error:
@@ -90,7 +100,10 @@ class Operations:
 
     async def save_by_itself(self, branch: str) -> None:
         """Take an automatic checkpoint, in its turn."""
-        async with self._turn:
+        async with self._turns.take():
+            if self._session.branch(branch).state is BranchState.PAUSED:
+                # It was saved when it was paused, after the same cell.
+                return
             await self._session.checkpoint(branch=branch, kind=CheckpointKind.AUTO)
 
     async def _perform(self, command: commands.InTurn, branch: str | None) -> Done:
@@ -103,12 +116,14 @@ class Operations:
                 return await self._rollback(command, branch)
             case commands.Undo():
                 return await self._undo(command, branch)
-            case commands.Switch():
-                return await self._switch(command)
-            case commands.Keep():
-                return await self._keep(command)
-            case commands.Drop():
-                return await self._drop(command)
+            case (
+                commands.Switch()
+                | commands.Keep()
+                | commands.Drop()
+                | commands.Pause()
+                | commands.Resume()
+            ):
+                return await self._come_and_go(command, branch)
             case (
                 commands.AutoCheckpoint()
                 | commands.Diff()
@@ -116,8 +131,26 @@ class Operations:
                 | commands.Checkpoints()
             ):
                 return await self._answer(command, branch)
+            case ShowImage() | AddToImage() | ResetImage():
+                return self._told(await self._image.perform(command, branch))
             case _:
                 return self._told(await self._outside.perform(command, branch))
+
+    async def _come_and_go(self, command: commands.ComeAndGo, branch: str | None) -> Done:
+        match command:
+            case commands.Switch():
+                return await self._switch(command)
+            case commands.Keep():
+                return await self._keep(command)
+            case commands.Drop():
+                return await self._drop(command)
+            case commands.Pause():
+                return self._told(await self._pauses.pause(command, branch))
+            case commands.Resume():
+                told, resumed = await self._pauses.resume(command, branch)
+                return replace(self._told(told), woken=(resumed,))
+            case _:
+                assert_never(command)
 
     async def _answer(self, question: commands.Question, branch: str | None) -> Done:
         match question:
@@ -134,9 +167,13 @@ class Operations:
 
     async def _checkpoint(self, command: commands.Checkpoint, branch: str | None) -> Done:
         checkpoint = await self._session.checkpoint(command.label, note=command.note, branch=branch)
-        fact = Fact("checkpoint", checkpoint, checkpoint.cost.phases_ms, checkpoint.cost.total_ms)
+        if command.pinned:
+            await self._session.pin(checkpoint)
+        cost, more = checkpoint.cost, {"pinned": command.pinned}
+        fact = Fact("checkpoint", checkpoint, cost.phases_ms, cost.total_ms, more)
+        lines = rendering.checkpoint_lines(checkpoint, pinned=command.pinned)
         value = {"label": checkpoint.label, "id": checkpoint.id}
-        return self._outcome(fact, rendering.checkpoint_lines(checkpoint), value=value)
+        return self._outcome(fact, lines, value=value)
 
     async def _fork(self, command: commands.Fork, branch: str | None) -> Done:
         start = None if command.start is None else self._session.find(command.start)
@@ -254,13 +291,17 @@ class Operations:
         return self._outcome(Fact("branches"), lines)
 
     def _checkpoints(self) -> Done:
-        points = self._session.checkpoints()
-        more = {"checkpoints": [checkpoint_record(point) for point in points]}
+        points, pins = self._session.checkpoints(), self._session.pins()
+        pinned = [point.id for point in points if point.id in pins]
+        more = {"checkpoints": [checkpoint_record(point) for point in points], "pinned": pinned}
         fact = Fact("checkpoints", more=more)
-        return self._outcome(fact, rendering.checkpoints_lines(points))
+        return self._outcome(fact, rendering.checkpoints_lines(points, pins))
 
     def _told(self, told: Told, checkpoint: Checkpoint | None = None) -> Done:
-        return self._outcome(Fact(told.op, checkpoint, more=told.more), told.lines)
+        fact = Fact(
+            told.op, checkpoint or told.checkpoint, told.phases_ms, told.total_ms, told.more
+        )
+        return self._outcome(fact, told.lines)
 
     def _outcome(
         self,
@@ -270,12 +311,7 @@ class Operations:
         woken: Sequence[Branch] = (),
         value: Mapping[str, Any] | None = None,
     ) -> Done:
-        shown = {
-            "text/plain": as_text(lines),
-            "text/html": as_html(lines),
-            RECORD_TYPE: record(self._session, fact),
-        }
-        return Done(shown, tuple(woken), value or {})
+        return Done(bundle(self._session, fact, lines), tuple(woken), value or {})
 
 
 _LISTINGS = {

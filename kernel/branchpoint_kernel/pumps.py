@@ -283,6 +283,7 @@ class Pumps:
         self._listener = listener
         self._running: dict[str, tuple[Pump, Task[None]]] = {}
         self._deaths: dict[BranchName, BranchpointError] = {}
+        self._paused: dict[BranchName, Pump] = {}
 
     def __iter__(self) -> Iterator[Pump]:
         return iter([pump for pump, _ in self._running.values()])
@@ -295,6 +296,14 @@ class Pumps:
             return self.of(branch)
         except BranchpointError as error:
             raise self._deaths.get(branch.name, error) from error
+
+    @property
+    def count(self) -> int:
+        """The current kernel's last In[] number, also while it has no machine."""
+        try:
+            return self.current.execution_count
+        except BranchpointError:
+            return self._moment(self._session.current).count
 
     def of(self, branch: Branch) -> Pump:
         """That of a live branch."""
@@ -332,12 +341,20 @@ class Pumps:
     def _take_on(self, branch: Branch) -> None:
         self._deaths.pop(branch.name, None)
         pump = Pump(branch, branch.kernel, self._listener, self._note_death)
-        points = self._session.checkpoints()
-        head = next((point for point in points if point.id == branch.record.head), None)
-        pump.inherit(head.moment if head is not None else Moment())
+        before = self._paused.pop(branch.name, None)
+        if before is not None:
+            # The same kernel: what nobody has looked at yet and its last requests are still that.
+            pump.asides = before.asides
+            pump.unseen.extend(before.unseen)
+        pump.inherit(self._moment(branch))
         task = self._tasks.create_task(pump.run(), name=f"pump of {branch.name}")
         self._running[branch.kernel.incarnation] = (pump, task)
         self._listener.on_awake(pump)
+
+    def _moment(self, branch: Branch) -> Moment:
+        points = self._session.checkpoints()
+        head = next((point for point in points if point.id == branch.record.head), None)
+        return head.moment if head is not None else Moment()
 
     def last_checkpoint(self, pump: Pump) -> str:
         """The label of the checkpoint its branch last saved or woke from, or words for it."""
@@ -354,6 +371,8 @@ class Pumps:
     def _let_go(self, incarnation: str) -> None:
         pump, task = self._running.pop(incarnation)
         task.cancel()
+        if pump.branch.state is BranchState.PAUSED:
+            self._paused[pump.branch.name] = pump
         if pump.ended is None:
             pump.end(MachineEndedError(_why_left(pump.branch)))
 

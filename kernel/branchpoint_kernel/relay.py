@@ -8,32 +8,37 @@ from dataclasses import dataclass
 
 from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.messages import Channel, ForeignMessageError, Request, Stamp
-from branchpoint_kernel.notebook import Notebook, is_local
+from branchpoint_kernel.notebook import Notebook
+from branchpoint_kernel.opening_progress import OpeningProgress
+from branchpoint_kernel.ours import is_local
 from branchpoint_kernel.publisher import Publisher, error_content
+from branchpoint_kernel.returning import Returning
 from branchpoint_kernel.shell_queue import ShellQueue
 from branchpoint_kernel.sockets import FrontEnd
 from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.session import Session
 
 log = logging.getLogger(__name__)
 
 SUBSCRIBE = 1
 TELL_AFTER_S = 3.0
-COMING_UP = (
-    "The machine is still coming up. The first of its kind has to be booted, which can take a "
-    "minute; later ones start at once.\n"
-)
+COMING_UP = "The machine is still coming up.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open session, and a line for the banner saying what its machines run under."""
+    """An open session, and a line for the banner saying what its machines run under.
+
+    `returning` says what earlier kernels left in it.
+    """
 
     session: Session
     machine: str
+    returning: Returning | None = None
 
 
-Opening = Callable[[], AbstractAsyncContextManager[Opened]]
+Opening = Callable[[Progress], AbstractAsyncContextManager[Opened]]
 
 
 class Relay:
@@ -48,7 +53,10 @@ class Relay:
         self._queue = ShellQueue(self._guest_is_free, self._cell_may_run)
         self._notebook: Notebook | None = None
         self._failure: BranchpointError | None = None
-        self._early: list[Request] = []
+        self._returning: Returning | None = None
+        # What passes the shell queue by, in order: a machine may have to be resumed first.
+        self._beside = asyncio.Queue[Request]()
+        self._progress: OpeningProgress | None = None
         self._tells = False
         self._ending = asyncio.Event()
 
@@ -63,13 +71,14 @@ class Relay:
     async def serve(self) -> None:
         """Answer until a shutdown request has been answered, or `end` is called."""
         self._publisher.status("starting")
+        self._progress = OpeningProgress()
         async with asyncio.TaskGroup() as tasks:
             work = [
                 tasks.create_task(self._read(Channel.SHELL, self._take_shell)),
                 tasks.create_task(self._read(Channel.CONTROL, self._take_control)),
                 tasks.create_task(self._read(Channel.STDIN, self._take_stdin)),
                 tasks.create_task(self._greet_subscribers()),
-                tasks.create_task(self._work()),
+                tasks.create_task(self._work(self._progress)),
             ]
             await self._ending.wait()
             for task in work:
@@ -81,20 +90,26 @@ class Relay:
     def _cell_may_run(self) -> bool:
         return self._notebook is None or self._notebook.cell_may_run
 
-    async def _work(self) -> None:
+    async def _work(self, progress: Progress) -> None:
         try:
-            async with self._opening() as opened, asyncio.TaskGroup() as tasks:
+            async with self._opening(progress) as opened, asyncio.TaskGroup() as tasks:
                 self._facts.machine = opened.machine
+                self._returning = opened.returning
                 notebook = Notebook(
-                    opened.session, self._publisher, self._stamp, self._queue, self._facts, tasks
+                    opened.session,
+                    self._publisher,
+                    self._stamp,
+                    self._queue,
+                    self._facts,
+                    tasks,
+                    opened.returning,
                 )
                 await notebook.start()
                 self._notebook = notebook
                 if self._state() == "idle":
                     # A cell that waits tells of being busy itself, as its own.
                     self._publisher.status("idle")
-                for request in self._early:
-                    await notebook.forward(request)
+                tasks.create_task(self._serve_beside(notebook))
                 tasks.create_task(notebook.watch())
                 await notebook.serve_queue()
         except* Exception as group:
@@ -106,11 +121,19 @@ class Relay:
         self._failure = failure
         self._facts.machine = f"without a machine: {failure}"
         self._publisher.status(self._state())
-        for request in self._early:
-            self._refuse(request, failure)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._refuse_beside(failure))
+            while True:
+                queued = await self._queue.take()
+                self._refuse(queued.request, failure)
+
+    async def _serve_beside(self, notebook: Notebook) -> None:
         while True:
-            queued = await self._queue.take()
-            self._refuse(queued.request, failure)
+            await notebook.forward(await self._beside.get())
+
+    async def _refuse_beside(self, failure: BranchpointError) -> None:
+        while True:
+            self._refuse(await self._beside.get(), failure)
 
     async def _read(self, channel: Channel, take: Callable[[Request], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as answering:
@@ -142,23 +165,34 @@ class Relay:
                 self._publisher.status(self._state())
 
     def _state(self) -> str:
-        if self._notebook is None and self._failure is None:
+        if self._is_coming_up:
             return "starting"
         return "idle" if self._queue.empty and self._guest_is_free() else "busy"
 
     def _is_first_to_wait(self, request: Request) -> bool:
-        up = self._notebook is not None or self._failure is not None
-        if up or self._tells or request.type != "execute_request":
+        if not self._is_coming_up or self._tells or request.type != "execute_request":
             return False
         self._tells = not request.message.read().get("silent", False)
         return self._tells
 
     async def _tell_if_slow(self, request: Request) -> None:
         await asyncio.sleep(TELL_AFTER_S)
-        if self._notebook is None and self._failure is None:
-            header = request.message.header
-            self._publisher.status("busy", header)
-            self._publisher.publish("stream", {"name": "stderr", "text": COMING_UP}, header)
+        if not self._is_coming_up or self._progress is None:
+            return
+        header = request.message.header
+        self._publisher.status("busy", header)
+        self._say(COMING_UP, header)
+        async for step in self._progress.steps():
+            if not self._is_coming_up:
+                return
+            self._say(f"  {step} ...\n", header)
+
+    @property
+    def _is_coming_up(self) -> bool:
+        return self._notebook is None and self._failure is None
+
+    def _say(self, text: str, header: bytes) -> None:
+        self._publisher.publish("stream", {"name": "stderr", "text": text}, header)
 
     def _take_local(self, request: Request) -> None:
         # A server asks for kernel_info whenever a page is opened, also while a machine comes up.
@@ -175,7 +209,7 @@ class Relay:
             # The guest's kernel would tell of sockets that are inside.
             self._publisher.answer(request, {"status": "ok", **self._front_end.ports})
         elif request.subshell is not None and self._notebook is not None:
-            await self._notebook.forward(request)
+            self._beside.put_nowait(request)
         else:
             self._queue.put(request, local=False)
 
@@ -185,12 +219,8 @@ class Relay:
                 self._publisher.answer(request, self._facts.content())
             case "shutdown_request":
                 self._shut_down(request)
-            case _ if self._notebook is not None:
-                await self._notebook.forward(request)
-            case _ if self._failure is not None:
-                self._refuse(request, self._failure)
             case _:
-                self._early.append(request)
+                self._beside.put_nowait(request)
 
     async def _take_stdin(self, request: Request) -> None:
         if self._notebook is not None:
@@ -204,6 +234,8 @@ class Relay:
 
     def _shut_down(self, request: Request) -> None:
         restart = bool(request.message.read().get("restart", False))
+        if restart and self._returning is not None:
+            self._returning.note_restart()
         content = {"status": "ok", "restart": restart}
         self._publisher.answer(request, content)
         self._publisher.publish("shutdown_reply", content, request.message.header)

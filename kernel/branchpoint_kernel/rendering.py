@@ -1,10 +1,10 @@
 """How commands look: a compact line or tree for people, in plain text and in HTML. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from branchpoint_vmruntime.lineage import BranchState, Checkpoint, Moment
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointId, Moment
 from branchpoint_vmruntime.session import (
     Branch,
     ForkReport,
@@ -108,9 +108,10 @@ def memory_facts(memory: MemoryUse | None) -> str:
     return f"{size(memory.own_bytes)} own, {size(memory.shared_bytes)} shared"
 
 
-def checkpoint_lines(checkpoint: Checkpoint) -> list[Line]:
+def checkpoint_lines(checkpoint: Checkpoint, *, pinned: bool = False) -> list[Line]:
     """What `%checkpoint` shows."""
-    return [Line("●", checkpoint.label, _checkpoint_facts(checkpoint))]
+    facts = (*_checkpoint_facts(checkpoint), "pinned" if pinned else "")
+    return [Line("●", checkpoint.label, facts)]
 
 
 def _checkpoint_facts(checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -200,7 +201,9 @@ def branches_lines(
     ]
 
 
-def checkpoints_lines(checkpoints: Sequence[Checkpoint]) -> list[Line]:
+def checkpoints_lines(
+    checkpoints: Sequence[Checkpoint], pins: Collection[CheckpointId] = ()
+) -> list[Line]:
     """What `%checkpoints` shows."""
     return [
         Line(
@@ -212,6 +215,7 @@ def checkpoints_lines(checkpoints: Sequence[Checkpoint]) -> list[Line]:
                 _place(checkpoint.moment),
                 f"{checkpoint.created_at.astimezone():%H:%M:%S}",
                 size(checkpoint.cost.memory_bytes + checkpoint.cost.disk_bytes),
+                "pinned" if checkpoint.id in pins else "",
                 checkpoint.note,
             ),
         )

@@ -7,12 +7,20 @@ last piece of code counts as the cell; those before it leave no trace in In, Out
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from branchpoint_kernel.bundles import Bundle
 from branchpoint_kernel.cells import Code, Segment, split
-from branchpoint_kernel.commands import AddSecret, Copy, Explain, Operation, RunIn
+from branchpoint_kernel.commands import (
+    AddSecret,
+    Copy,
+    Explain,
+    Operation,
+    RunIn,
+    needs_machine,
+)
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Part
 from branchpoint_kernel.copy_display import CopyDisplay
@@ -60,7 +68,8 @@ class _Cell:
 class CellRunner:
     """Takes cells apart and answers them as one.
 
-    `require_budget` raises BudgetError for a branch that may run no more code.
+    `require_budget` raises BudgetError for a branch that may run no more code. `bring_up` sees to
+    it that the current branch has its machine, and gives what is to be shown of that.
     """
 
     def __init__(
@@ -75,6 +84,7 @@ class CellRunner:
         on_cell_error: Callable[[], None],
         questions: Questions,
         require_budget: Callable[[str], None],
+        bring_up: Callable[[], Awaitable[Sequence[Bundle]]],
     ) -> None:
         self._publisher = publisher
         self._pumps = pumps
@@ -87,7 +97,9 @@ class CellRunner:
         self._on_cell_error = on_cell_error
         self._questions = questions
         self._require_budget = require_budget
+        self._bring_up = bring_up
         self._stoppable = Stoppable()
+        self._preface: Sequence[Bundle] = ()
 
     @property
     def request(self) -> Request | None:
@@ -106,8 +118,12 @@ class CellRunner:
         """Whether the host itself was busy with the cell, and has been told to stop."""
         return self._stoppable.stop()
 
-    async def run(self, request: Request) -> None:
-        """The whole answer to one request: one busy, one input, one reply, one idle."""
+    async def run(self, request: Request, preface: Sequence[Bundle] = ()) -> None:
+        """The whole answer to one request: one busy, one input, one reply, one idle.
+
+        `preface` is shown before the cell's own outputs.
+        """
+        self._preface = preface
         self._running = _Cell(request, request.message.read())
         try:
             await self._run_to_end(self._running)
@@ -166,9 +182,12 @@ class CellRunner:
 
     async def _run_operation(self, cell: _Cell, operation: Operation) -> dict[str, Any]:
         if isinstance(operation, Copy):
+            await self._need_machine(cell)
             return await self._copy(cell, operation)
         if isinstance(operation, AddSecret) and operation.source is None:
             operation = await self._with_source(cell, operation)
+        if needs_machine(operation):
+            await self._need_machine(cell)
         before = self._incarnation()
         done = await self._operations.perform(operation)
         if not cell.silent:
@@ -176,7 +195,7 @@ class CellRunner:
         reply = await self._handover.to_cell(cell.request, done)
         if self._incarnation() not in (None, before):
             current, language = self._pumps.current, self._facts.language
-            await self._comms.follow(current, cell.request, language)
+            await self._comms.follow(current, cell.request.message.header, language)
         return reply
 
     async def _copy(self, cell: _Cell, command: Copy) -> dict[str, Any]:
@@ -210,11 +229,20 @@ class CellRunner:
             content |= {"store_history": False, "user_expressions": {}}
         message = with_content(cell.request.message, content)
         part = Part(cell.request, self._publisher)
+        await self._need_machine(cell)
         pump = self._pumps.current
         self._require_budget(pump.branch.name)
         await pump.wait_free()
         await pump.ask(message, part)
         return await part.reply
+
+    async def _need_machine(self, cell: _Cell) -> None:
+        self._show(cell, await self._bring_up())
+
+    def _show(self, cell: _Cell, shown: Sequence[Bundle]) -> None:
+        if not cell.silent:
+            for bundle in shown:
+                self._publisher.display(cell.request, bundle)
 
     def _explain(self, cell: _Cell, command: Explain) -> dict[str, Any]:
         data = {"text/plain": MAGICS[command.magic].help}
@@ -230,6 +258,7 @@ class CellRunner:
         count = self._last_count() + (counts and bool(cell.content.get("store_history", True)))
         content = {"code": cell.code, "execution_count": count}
         self._publisher.publish("execute_input", content, cell.request.message.header)
+        self._show(cell, self._preface)
 
     def _incarnation(self) -> str | None:
         try:
@@ -238,7 +267,4 @@ class CellRunner:
             return None
 
     def _last_count(self) -> int:
-        try:
-            return self._pumps.current.execution_count
-        except BranchpointError:
-            return 0
+        return self._pumps.count

@@ -1,10 +1,11 @@
 """What an operation has to say, before it is put into words and a record."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from branchpoint_kernel.rendering import Line
+from branchpoint_vmruntime.lineage import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +15,6 @@ class Told:
     op: str
     lines: Sequence[Line]
     more: Mapping[str, Any]
+    checkpoint: Checkpoint | None = None
+    phases_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    total_ms: float | None = None

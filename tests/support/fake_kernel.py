@@ -9,10 +9,11 @@ from tests.support.fake_session import FakeSession
 
 from branchpoint_kernel.__main__ import run
 from branchpoint_kernel.relay import Opened
+from branchpoint_vmruntime.image.progress import Progress
 
 
 @asynccontextmanager
-async def opening() -> AsyncGenerator[Opened]:
+async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
     """A fake session."""
     async with FakeSession() as session:
         yield Opened(session, "in a machine that is made up")

@@ -17,6 +17,7 @@ from tests.support.fake_session import FakeSession
 from branchpoint_kernel.__main__ import serve
 from branchpoint_kernel.relay import Opened, Opening
 from branchpoint_kernel.sockets import Connection
+from branchpoint_vmruntime.image.progress import Progress
 
 Message = dict[str, Any]
 P = ParamSpec("P")
@@ -164,7 +165,7 @@ async def open_notebook() -> AsyncGenerator[Notebook]:
     session = FakeSession()
 
     @asynccontextmanager
-    async def opening() -> AsyncGenerator[Opened]:
+    async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
         async with session:
             yield Opened(session, "in a machine that is made up")
 

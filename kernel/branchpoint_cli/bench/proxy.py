@@ -25,6 +25,7 @@ from branchpoint_kernel.__main__ import serve
 from branchpoint_kernel.relay import Opened
 from branchpoint_kernel.sockets import Connection
 from branchpoint_vmruntime.errors import MachineError
+from branchpoint_vmruntime.image.progress import Progress
 
 CODE = guest_client.CELL
 WARM_UP = guest_client.WARM_UP
@@ -130,7 +131,7 @@ async def client_of(bench: Bench) -> AsyncGenerator[AsyncKernelClient]:
     """A Jupyter client of a proxy that serves the session already open."""
 
     @asynccontextmanager
-    async def opening() -> AsyncGenerator[Opened]:
+    async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
         yield Opened(bench.session, "measured")
 
     with TemporaryDirectory(prefix="bp-") as folder:

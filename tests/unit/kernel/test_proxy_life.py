@@ -15,6 +15,7 @@ from branchpoint_kernel import relay as relay_module
 from branchpoint_kernel import vigil as vigil_module
 from branchpoint_kernel.relay import Opened
 from branchpoint_vmruntime.errors import MissingToolError
+from branchpoint_vmruntime.image.progress import Progress
 
 
 async def interrupt(notebook: Notebook) -> None:
@@ -247,7 +248,7 @@ async def test_a_message_signed_with_another_key_is_not_executed() -> None:
 @in_a_loop
 async def test_without_a_machine_every_cell_says_why_and_kernel_info_is_still_answered() -> None:
     @asynccontextmanager
-    async def opening() -> AsyncGenerator[Opened]:
+    async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
         if json.loads("true"):
             raise MissingToolError("QEMU is not installed", hint="run `branchpoint setup`")
         yield Opened(FakeSession(), "")
@@ -267,7 +268,7 @@ async def test_without_a_machine_every_cell_says_why_and_kernel_info_is_still_an
 @in_a_loop
 async def test_an_unforeseen_error_at_the_start_is_told_too() -> None:
     @asynccontextmanager
-    async def opening() -> AsyncGenerator[Opened]:
+    async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
         yield Opened(FakeSession(), str(1 // len("")))
 
     async with open_with(opening, FakeSession()) as notebook:
@@ -285,7 +286,7 @@ def test_of_cells_that_wait_long_for_the_machine_the_first_says_for_what(
         go_on = asyncio.Event()
 
         @asynccontextmanager
-        async def opening() -> AsyncGenerator[Opened]:
+        async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
             await go_on.wait()
             async with FakeSession() as session:
                 yield Opened(session, "")
@@ -307,7 +308,7 @@ async def test_control_requests_before_the_machine_is_up_wait_for_it() -> None:
     go_on = asyncio.Event()
 
     @asynccontextmanager
-    async def opening() -> AsyncGenerator[Opened]:
+    async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
         await go_on.wait()
         async with FakeSession() as session:
             yield Opened(session, "")
@@ -325,7 +326,7 @@ async def test_before_the_machine_is_up_kernel_info_is_answered_and_cells_wait()
     go_on = asyncio.Event()
 
     @asynccontextmanager
-    async def opening() -> AsyncGenerator[Opened]:
+    async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
         await go_on.wait()
         async with FakeSession() as session:
             yield Opened(session, "")

@@ -1,0 +1,84 @@
+"""What a new kernel says of what earlier ones left in its notebook's session. Said once."""
+
+import time
+from pathlib import Path
+
+from branchpoint_kernel.bundles import Bundle, plain
+from branchpoint_kernel.pause_rendering import at
+from branchpoint_kernel.rendering import Line, note
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointId, CheckpointKind
+from branchpoint_vmruntime.session import Branch, Session
+
+# A kernel that is restarted comes back within seconds; it is another matter after that.
+RESTARTED_WITHIN_S = 120.0
+_RESTARTED = "restarted"
+
+
+class Returning:
+    """Offers the way back to what was saved, unless it was the user who has just restarted.
+
+    `folder` is the session's own, `wanted` the key it was asked for by.
+    """
+
+    def __init__(self, session: Session, folder: Path, wanted: str) -> None:
+        self._restarted = folder / _RESTARTED
+        self._session = session
+        self._lines: list[Line] = []
+        if session.record.key != wanted:
+            self._lines.append(_elsewhere())
+        if not self._was_restarted():
+            self._lines += way_back(session)
+
+    def note_restart(self) -> None:
+        """The user restarts this kernel: the next one need not tell what they know."""
+        self._restarted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._restarted.touch()
+
+    def say(self) -> list[Bundle]:
+        """What there is to say; nothing from the second time on."""
+        lines, self._lines = self._lines, []
+        return [plain(lines)] if lines else []
+
+    def _was_restarted(self) -> bool:
+        try:
+            age_s = time.time() - self._restarted.stat().st_mtime
+        except FileNotFoundError:
+            return False
+        self._restarted.unlink()
+        return age_s < RESTARTED_WITHIN_S
+
+
+def way_back(session: Session) -> list[Line]:
+    """What carries on from what earlier kernels saved; nothing if they saved nothing."""
+    points = {point.id: point for point in session.checkpoints()}
+    branch = _last_left(session, points)
+    saved = [it for it in points.values() if it.kind is CheckpointKind.USER]
+    ways = ()
+    if branch is not None:
+        head = points[branch.record.head]
+        ways += (f"%switch {branch.name} carries on from {at(head)}",)
+    if saved:
+        ways += (f"%rollback {saved[-1].label} goes back to that checkpoint",)
+    if not ways:
+        return []
+    return [note("↩", "this notebook was here before", *ways, "%checkpoints lists what there is")]
+
+
+def _last_left(session: Session, points: dict[CheckpointId, Checkpoint]) -> Branch | None:
+    """The branch without a machine that was saved last."""
+    left = [
+        branch
+        for branch in session.branches()
+        if branch.state in (BranchState.LOST, BranchState.PARKED, BranchState.PAUSED)
+        and (point := points.get(branch.record.head)) is not None
+        and point.kind is not CheckpointKind.BASE
+    ]
+    return max(left, key=lambda it: points[it.record.head].created_at, default=None)
+
+
+def _elsewhere() -> Line:
+    return note(
+        "⚠",
+        "another kernel has this notebook's session open",
+        "this one has a session of its own and sees none of that one's branches and checkpoints",
+    )
