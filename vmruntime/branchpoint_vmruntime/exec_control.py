@@ -30,6 +30,7 @@ from branchpoint_vmruntime.streams import Stream, StreamChannel
 
 _READ_BYTES = 64 << 10
 _OPEN_TIMEOUT_S = 30.0
+_PARTING_S = 10.0
 _FROM_CLIENTS = (frames.INPUT, frames.INPUT_END, frames.RESIZE, frames.SIGNAL)
 _FROM_MACHINES = (frames.OUTPUT, frames.ERRORS, frames.TAKEN, frames.STATUS)
 _BECAME = {
@@ -83,6 +84,7 @@ def exec_upgrade(session: CommandSession) -> Upgrade:
                 writer.write(_cut(f"what was sent makes no sense: {error}"))
             finally:
                 await stream.close()
+            await _see_off(reader)
 
         return carry
 
@@ -136,6 +138,14 @@ async def _outward(stream: Stream, writer: asyncio.StreamWriter) -> None:
             # That nobody reads any more is seen by who reads from there.
             await writer.drain()
     raise StreamResetError("the machine says no more of the command")
+
+
+async def _see_off(reader: asyncio.StreamReader) -> None:
+    """Take what a client still sends: closed with that unread, it would lose the last words."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PARTING_S):
+            while await _read(reader):
+                pass
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:

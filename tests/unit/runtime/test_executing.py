@@ -264,6 +264,17 @@ async def test_many_commands_at_once_have_each_their_own(owned: Owned, tmp_path:
 
 
 @with_owner
+async def test_what_a_client_still_sends_does_not_cost_it_the_last_words(
+    owned: Owned, tmp_path: Path
+) -> None:
+    async with exec_at(owned.socket, spec("sh", "-c", "exit 3", folder=tmp_path)) as running:
+        feeding = asyncio.create_task(feed(running, BIG))
+        await asyncio.sleep(0.3)
+        assert (await hear(running)).result.status == 3
+        await feeding
+
+
+@with_owner
 async def test_a_client_that_goes_away_takes_its_terminal_along(
     owned: Owned, tmp_path: Path
 ) -> None:
@@ -362,7 +373,7 @@ def test_garbage_from_a_client_is_answered_and_harms_no_other(tmp_path: Path, se
                 "exec", argv=["sleep", "0.1"], folder=str(tmp_path)
             )
             writer.write(sent)
-            assert b"makes no sense" in await reader.read()
+            assert await reader.readuntil(b"makes no sense")
         async with exec_at(owned.socket, spec("echo", "fine", folder=tmp_path)) as running:
             assert (await hear(running)).output == b"fine\n"
 
