@@ -169,7 +169,12 @@ class Register:
     def find(self, name: str | None, branch: OwnedBranch) -> Checkpoint:
         """By label, or by the start of an id; None: the branch's last."""
         if name is not None:
-            return resolve(name, self.checkpoints())
+            every = self.checkpoints()
+            # Of bases, that which machines of now start from; others are found by their ids.
+            here = [c for c in every if c.kind is not CheckpointKind.BASE or c.id == self.base.id]
+            with contextlib.suppress(UnknownNameError):
+                return resolve(name, here)
+            return resolve(name, every)
         head = self.tree().checkpoint(branch.record.head)
         if head.kind is CheckpointKind.BASE:
             raise UsageError(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -17,6 +18,8 @@ FACTS = "machine.json"
 NONCE = "nonce"
 
 _TSC_TOLERANCE = 0.001
+_DIGEST_SHOWN = 12
+_SAID_BY_MANIFEST = {"memory_mib": "machine", "vcpus": "machine", "image": "image"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +47,33 @@ class MachineFacts:
 
     def require_same(self, saved: "MachineFacts") -> None:
         """IncompatibleError naming each difference, if what was saved cannot be loaded here."""
-        different = [
-            f"{field.name} was {getattr(saved, field.name)} and is {getattr(self, field.name)}"
+        names = [
+            field.name
             for field in fields(self)
             if field.name != "tsc_khz" and getattr(saved, field.name) != getattr(self, field.name)
         ]
+        different = [f"{it} was {_shown(saved, it)} and is {_shown(self, it)}" for it in names]
         drift = abs(saved.tsc_khz - self.tsc_khz) / max(self.tsc_khz, 1)
         if self.accelerator == "tcg" and drift > _TSC_TOLERANCE:
             different.append(f"tsc_khz was {saved.tsc_khz} and is {self.tsc_khz}")
         if different:
             raise IncompatibleError(
                 "the checkpoint was saved by a different machine: " + "; ".join(different),
-                hint="restore it where it was made, or start again from `%rollback base`",
+                hint=f"{_way_back(names)}, or start again from `%rollback base`",
             )
+
+
+def _shown(facts: MachineFacts, name: str) -> str:
+    value = str(getattr(facts, name))
+    return value[:_DIGEST_SHOWN] if name == "image" else value
+
+
+def _way_back(names: Sequence[str]) -> str:
+    """How to load what differs in those facts alone."""
+    if names and all(name in _SAID_BY_MANIFEST for name in names):
+        said = " and ".join(f"`{it}`" for it in dict.fromkeys(_SAID_BY_MANIFEST[n] for n in names))
+        return f"have {said} in branchpoint.yaml as when it was saved and restart the kernel"
+    return "restore it where it was made"
 
 
 @dataclass(frozen=True, slots=True)

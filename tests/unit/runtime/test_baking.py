@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from branchpoint_vmruntime.errors import (
     UsageError,
 )
 from branchpoint_vmruntime.incarnation import Identity
-from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId, CheckpointKind
 from branchpoint_vmruntime.lineage.tree import Tree
 from branchpoint_vmruntime.outside.facts import Outfit
 from branchpoint_vmruntime.results import CommandResult
@@ -220,3 +220,25 @@ async def test_what_packages_run_while_they_install_reaches_the_index_alone(tmp_
         notes = it.session.outside.ledger.entries("s-1", branch="image")
         assert {note.draft.key for note in notes if note.draft.method == "allow"} == {"pip"}
         assert it.session.outside.policies.rules("image") == ()
+
+
+@in_a_loop
+async def test_base_is_the_base_of_now_though_the_session_has_one_of_another_image(
+    tmp_path: Path,
+) -> None:
+    async with office(tmp_path) as it:
+        other = replace(BASE, id=CheckpointId("0ther0ther00"), key="another image")
+        it.journal.add_checkpoint(other, advance=None)
+        upon = replace(
+            BASE,
+            id=CheckpointId("5aved5aved00"),
+            session=it.session.record.id,
+            parent=other.id,
+            label="then",
+            kind=CheckpointKind.USER,
+        )
+        it.journal.add_checkpoint(upon, advance=None)
+        assert other in it.session.checkpoints()
+        assert it.session.find("base").id == BASE.id
+        assert it.session.find("0ther0ther00") == other
+        assert it.session.find("then") == upon

@@ -228,6 +228,22 @@ def test_each_difference_is_named_with_both_values(name: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("saved", "hint"),
+    [
+        (replace(EMULATED, image="other"), "have `image` in branchpoint.yaml as when it was saved"),
+        (replace(EMULATED, vcpus=4, memory_mib=99, image="other"), "have `machine` and `image` in"),
+        (replace(EMULATED, qemu="other", image="other"), "restore it where it was made"),
+    ],
+)
+def test_what_the_manifest_decides_can_be_had_back_by_the_manifest(
+    saved: MachineFacts, hint: str
+) -> None:
+    with pytest.raises(IncompatibleError) as caught:
+        EMULATED.require_same(saved)
+    assert caught.value.hint.startswith(hint)
+
+
 def test_several_differences_are_all_named() -> None:
     saved = replace(EMULATED, vcpus=4, memory_mib=2048, image="other")
     with pytest.raises(IncompatibleError, match=r"memory_mib .*; vcpus .*; image "):
