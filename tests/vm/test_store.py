@@ -29,7 +29,7 @@ WORK = "import os; blob = os.urandom(4 << 20); step = {}"
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What a session left: its id, its checkpoints by label, and what it said after it came back."""
+    """What a session left: its checkpoints by label, and what it said after it came back."""
 
     home: Home
     session: SessionId
@@ -65,7 +65,7 @@ async def _made(home: Home) -> Made:
             session=session.record.id,
             ids=ids,
             labels=labels,
-            came_back=(await session.current.run("step")).strip(),
+            came_back=str(await session.current.run("step")).strip(),
         )
 
 
@@ -147,4 +147,4 @@ def test_a_collection_removes_what_the_dry_run_said_and_the_rest_still_works(
 async def _reopened(made: Made) -> str:
     async with Runtime(made.home) as runtime, runtime.session(WITHIN, key=KEY) as session:
         await session.rollback("second", safety=False)
-        return (await session.current.run("step")).strip()
+        return str(await session.current.run("step")).strip()

@@ -38,7 +38,9 @@ def memory_layer(folder: Path, content: int = 7) -> bytes:
     path = folder / f"layer-{os.urandom(4).hex()}"
     pages = memoryview(bytes([content]) * (2 * PAGE))
     write_layer(path, MEMORY_BYTES, [(PageRun(3, 2, zero=False), pages)])
-    return path.read_bytes()
+    written = path.read_bytes()
+    path.unlink()
+    return written
 
 
 class SmallStore:

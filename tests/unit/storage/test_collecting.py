@@ -141,7 +141,11 @@ async def test_a_dry_run_says_what_a_run_does_and_touches_nothing(store: SmallSt
     assert not real.dry
     assert [asdict(each) for each in dry.removals] == [asdict(each) for each in real.removals]
     assert {removal.kind for removal in real.removals} == {
-        *(Waste.CHECKPOINT, Waste.BASE, Waste.STRAY, Waste.FLAT, Waste.CACHE),
+        Waste.CHECKPOINT,
+        Waste.BASE,
+        Waste.STRAY,
+        Waste.FLAT,
+        Waste.CACHE,
     }
     assert real.freed_bytes == sum(removal.bytes for removal in real.removals) > 0
     assert not any(removal.path.exists() for removal in real.removals)
