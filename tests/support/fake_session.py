@@ -66,7 +66,9 @@ class FakeSession:
 
     def __init__(self, spec: OutsideSpec | None = None) -> None:
         now = datetime.now(UTC)
-        self.record = SessionRecord(id=SESSION, key="fake", created_at=now)
+        self.record = SessionRecord(
+            id=SESSION, key="fake", created_at=now, current=BranchName("main")
+        )
         self.witness: Witness = nothing_known
         self.turn: Turn = nullcontext
         self.executes: Callable[[str], bool] = nothing_runs
@@ -120,6 +122,8 @@ class FakeSession:
             streams=lambda name: self.branch(name).streams,
             checkpoints=self.checkpoints,
             own_bytes=dict[str, int],
+            awake=self._awake_for_caller,
+            paused=lambda name: self.branch(name).state is BranchState.PAUSED,
         )
 
     def branches(self) -> list[Branch]:
@@ -264,6 +268,8 @@ class FakeSession:
             branch = self._of(name)
             if self.executes(branch.name):
                 raise UsageError(f"a cell runs in branch {branch.name!r}")
+            if branch.state is BranchState.PAUSED:
+                raise UsageError(f"branch {branch.name!r} is paused already")
             if branch.channel is None:
                 raise UsageError(f"branch {branch.name!r} has no machine")
             label = self._next_label(f"paused-{branch.name}")
@@ -279,10 +285,21 @@ class FakeSession:
     async def awake(self, name: str | None = None) -> FakeBranch:
         """The branch, with a kernel again if it was paused."""
         branch = self._of(name)
-        async with self._busy:
-            if branch.state is BranchState.PAUSED:
-                self.on_resumed(await self._resume(branch))
+        if branch.state is BranchState.PAUSED:
+            async with self._busy:
+                if branch.state is BranchState.PAUSED:
+                    self.on_resumed(await self._resume(branch))
+        if branch.state is not BranchState.LIVE:
+            raise UsageError(
+                f"branch {branch.name!r} is {branch.state} and has no machine",
+                hint=f"`%switch {branch.name}` wakes it from its last checkpoint",
+            )
         return branch
+
+    async def _awake_for_caller(self, name: str) -> None:
+        if self.branch(name).state is BranchState.PAUSED:
+            async with self.turn():
+                await self.awake(name)
 
     def pins(self) -> set[CheckpointId]:
         """Those that were pinned."""
@@ -359,6 +376,7 @@ class FakeSession:
         if branch.channel is None:
             await self._wake(branch, self._resolve(branch.record.head), WakeReason.REOPEN)
         self.current = branch
+        self.record = replace(self.record, current=branch.name)
         return branch
 
     async def _wake(

@@ -136,6 +136,9 @@ class FakeWorkshop(Workshop):
     machines: list[FakeMachine] = field(default_factory=list[FakeMachine])
     files: set[CheckpointId] = field(default_factory=set[CheckpointId])
     wake_errors: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
+    kind_errors: dict[CheckpointKind, BaseException] = field(
+        default_factory=dict[CheckpointKind, BaseException]
+    )
     wake_holds: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     awake: defaultdict[str, asyncio.Event] = field(
         default_factory=lambda: defaultdict(asyncio.Event)
@@ -166,7 +169,8 @@ class FakeWorkshop(Workshop):
         """A machine, after what holds it up, unless it is to fail."""
         if hold := self.wake_holds.get(identity.branch):
             await hold.wait()
-        if error := self.wake_errors.get(identity.branch):
+        errors = (self.wake_errors.get(identity.branch), self.kind_errors.get(checkpoint.kind))
+        for error in filter(None, errors):
             raise error
         assert checkpoint.id == BASE.id or checkpoint.id in self.files
         assert tree.checkpoint(checkpoint.id) == checkpoint
@@ -274,6 +278,7 @@ class Office:
     workshop: FakeWorkshop
     journal: FullJournal
     view: View
+    register: Register
 
     def machine(self, name: str) -> FakeMachine:
         """The machine of a branch."""
@@ -312,7 +317,7 @@ async def office(
             session = await stack.enter_async_context(
                 open_session(register, behind, outside, budgets, idle)
             )
-            yield Office(session, behind, journal, view)
+            yield Office(session, behind, journal, view, register)
 
 
 def snapshot(it: Office) -> object:

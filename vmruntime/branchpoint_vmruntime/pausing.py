@@ -79,12 +79,15 @@ class Pausing:
         reason = WakeReason.RESUME if paused else WakeReason.REOPEN
         head = await self._waking.reopen(branch, reason)
         away_s = (datetime.now(UTC) - head.created_at).total_seconds()
+        total_ms = _since(began)
+        # Its memory is brought together from the layers before a machine can be started on it.
+        prepared_ms = round(max(0.0, total_ms - branch.cost.awake_ms), 3)
         return ResumeReport(
             branch=branch,
             checkpoint=head,
             away_s=max(0.0, away_s),
-            total_ms=_since(began),
-            phases_ms=dict(branch.cost.phases_ms),
+            total_ms=total_ms,
+            phases_ms={"prepare": prepared_ms, **branch.cost.phases_ms},
         )
 
     def why_asleep(self, branch: OwnedBranch) -> UsageError:

@@ -191,9 +191,9 @@ class Runtime:
 
         If another process owns the session of that key, a second one beside it is opened, unless it
         is to be carried on or owned alone: then that is a SessionBusyError, which says who has it.
-        `folder` is where the files are that the manifest brings in: by default this process's. `owner` is
-        what this process is to those who ask at the session's control socket. `progress` hears of
-        what takes long before there is a machine: an image that is built, a first boot.
+        `folder` is where the files are that the manifest brings in: by default this process's.
+        `owner` is what this process is to those who ask at the session's control socket. `progress`
+        hears of what takes long before there is a machine: an image that is built, a first boot.
         """
         shown = progress or SilentProgress()
         chosen, ownership = manifest or Manifest(), owner or Ownership()

@@ -57,7 +57,18 @@ class Branches:
 
     def __init__(self, **channels: FakeChannel) -> None:
         self.channels: dict[str, FakeChannel] = channels
+        self.paused: dict[str, FakeChannel] = {}
         self.current = next(iter(channels))
+
+    def pause(self, name: str) -> None:
+        """Take a branch its machine until it is wanted."""
+        self.paused[name] = self.channels.pop(name)
+
+    async def awake(self, name: str) -> None:
+        """Give it back."""
+        await asyncio.sleep(0)
+        if name in self.paused:
+            self.channels[name] = self.paused.pop(name)
 
     def channel_of(self, branch: str | None) -> StreamChannel:
         name = branch or self.current
@@ -70,7 +81,11 @@ class Branches:
 async def forwards_of(branches: Branches, *, at_once: int = 256) -> AsyncGenerator[Forwards]:
     """The forwards of a session; its machines end after them."""
     async with Forwards(
-        branches.channel_of, lambda: branches.current, max_connections=at_once
+        branches.channel_of,
+        lambda: branches.current,
+        awake=branches.awake,
+        is_paused=branches.paused.__contains__,
+        max_connections=at_once,
     ) as forwards:
         yield forwards
     for channel in branches.channels.values():

@@ -386,3 +386,43 @@ async def test_it_listens_on_no_other_address_of_the_host() -> None:
         for address in ("127.0.0.2", "::1"):
             with pytest.raises(OSError, match=r"Connect call failed|Cannot assign"):
                 await asyncio.open_connection(address, forward.host_port)
+
+
+@in_a_loop
+async def test_connections_to_a_paused_branch_wait_for_its_machine_and_are_answered() -> None:
+    branches = Branches(main=machine(echo), ridge=machine(says(b"of ridge")))
+    async with forwards_of(branches) as forwards:
+        follows = await forwards.add(PORT)
+        pinned = await forwards.add(PORT, branch="ridge")
+        for name in ("main", "ridge"):
+            branches.pause(name)
+        asked = (ask(follows, b"one"), ask(follows, b"two"), ask(pinned))
+        assert await asyncio.gather(*asked) == [b"one", b"two", b"of ridge"]
+        assert branches.paused == {}
+
+
+@in_a_loop
+async def test_a_port_of_a_paused_branch_is_forwarded_without_waking_it() -> None:
+    branches = Branches(main=machine(echo))
+    branches.pause("main")
+    async with forwards_of(branches) as forwards:
+        made = await forwards.add(PORT)
+        assert made.answered
+        assert "main" in branches.paused
+        assert await ask(made, b"hello") == b"hello"
+
+
+@in_a_loop
+async def test_a_branch_that_cannot_be_resumed_resets_the_connection_and_the_forward_stays() -> (
+    None
+):
+    branches = Branches(main=machine(echo))
+    async with forwards_of(branches) as forwards:
+        made = await forwards.add(PORT)
+        branches.pause("main")
+        kept, branches.paused = branches.paused, {}
+        async with Client.of(made) as client:
+            assert await client.was_reset()
+        branches.paused = kept
+        assert [f.host_port for f in forwards.list()] == [made.host_port]
+        assert await ask(made, b"again") == b"again"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from branchpoint_vmruntime.budget import Budgets
+from branchpoint_vmruntime.budget import Budgets, IdlePause
 from branchpoint_vmruntime.errors import ManifestError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV
 from branchpoint_vmruntime.manifest import FILE_NAME, Manifest
 from branchpoint_vmruntime.spec import MachineSize
 
-TOP = ["machine", "kernel", "budgets", "egress", "secrets", "files", "prices"]
+TOP = ["machine", "kernel", "budgets", "egress", "secrets", "files", "prices", "idle_pause"]
 FIELD_NAMES = st.sampled_from(
     [
         *("memory", "machines", "tokens", "money", "forks", "time", "vcpus", "allow", "host"),
@@ -239,3 +239,29 @@ def test_what_the_machines_may_take_together(text: str, budgets: Budgets) -> Non
 def test_a_budget_that_cannot_be_is_refused_with_its_line(budgets: str) -> None:
     with pytest.raises(ManifestError, match="line 2"):
         Manifest.parse(f"machine: 1vcpu-1gb\nbudgets: {budgets}")
+
+
+@pytest.mark.parametrize(
+    ("text", "idle"),
+    [
+        ("20m", IdlePause(others_s=1200.0, current_s=None)),
+        ("off", IdlePause(others_s=None, current_s=None)),
+        ("{others: 20m, current: 2h}", IdlePause(others_s=1200.0, current_s=7200.0)),
+        ("{current: 90s}", IdlePause(others_s=900.0, current_s=90.0)),
+        ("{others: off}", IdlePause(others_s=None, current_s=None)),
+        ("{}", IdlePause()),
+    ],
+)
+def test_after_how_long_idle_branches_are_paused(text: str, idle: IdlePause) -> None:
+    assert Manifest.parse(f"idle_pause: {text}").idle_pause == idle
+
+
+@pytest.mark.parametrize("idle", ["20", "soon", "0m", "{others: -1m}", "{all: 1m}", "[20m]"])
+def test_an_idle_pause_that_cannot_be_is_refused_with_its_line(idle: str) -> None:
+    with pytest.raises(ManifestError, match="line 2"):
+        Manifest.parse(f"machine: 1vcpu-1gb\nidle_pause: {idle}")
+
+
+def test_what_is_no_time_for_an_idle_pause_is_told_with_what_is() -> None:
+    with pytest.raises(ManifestError, match=r"'soon' is not a time such as .*, nor off"):
+        Manifest.parse("idle_pause: soon")
