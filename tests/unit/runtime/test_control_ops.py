@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.fake_workshop import FULL, FakeWorkshop, Office, office
@@ -217,7 +218,7 @@ async def test_pins_are_put_and_taken_away_and_what_nothing_needs_can_be_removed
 )
 @in_a_loop
 async def test_what_is_refused_keeps_its_kind_and_its_words(
-    tmp_path: Path, op: str, fields: dict[str, object], kind: type[BranchpointError], words: str
+    tmp_path: Path, op: str, fields: dict[str, Any], kind: type[BranchpointError], words: str
 ) -> None:
     async with served(tmp_path) as there, ControlClient(there.socket) as client:
         with pytest.raises(kind, match=words) as refused:
