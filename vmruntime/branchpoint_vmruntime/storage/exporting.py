@@ -242,10 +242,9 @@ def _write(package: Package, opened: Sequence[_Open], file: Path, progress: Prog
 
     progress.step(f"{len(package.layers)} checkpoints, {total / 1e6:.0f} MB")
     try:
-        with (
-            open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as target,  # noqa: PTH123
-            PackageWriter(target, package) as writer,
-        ):
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+        with open(fd, "wb") as target:  # noqa: PTH123
+            writer = PackageWriter(target, package)
             for each in opened:
                 _add(writer, each, heard)
             digest = writer.finish()

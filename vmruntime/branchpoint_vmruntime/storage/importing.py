@@ -84,11 +84,8 @@ def import_file(
     """
     home.ensure()
     try:
-        with (
-            _open(file) as source,
-            PackageReader(source) as reader,
-            Journal.open(home.database) as journal,
-        ):
+        with _open(file) as source, Journal.open(home.database) as journal:
+            reader = PackageReader(source)
             return _Import(home, file, reader, journal, progress, facts).run(name)
     except OSError as error:
         raise _in_words(error) from error

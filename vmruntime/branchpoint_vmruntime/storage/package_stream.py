@@ -8,11 +8,8 @@ bytes; where there is no piece it is zero. A piece of no bytes, at the file's si
 import hashlib
 import os
 import struct
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import BinaryIO
 
 import numpy as np
 import zstandard
@@ -31,13 +28,12 @@ _FAMILY, _VERSION = b"BPPACK", b"01"
 _LEAD = struct.Struct("<8sI")
 _PIECE = struct.Struct("<QI")
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 4 << 20
 _BLOCK = 64 << 10
-_ZEROS = bytes(_PIECE_BYTES)
+_ZEROS = bytes(_BLOCK)
 _LEVEL = 3
 # What a reader must have at hand; more would be a file that wants to take this host's memory.
 _MAX_WINDOW = 32 << 20
-_AHEAD = 16
 _HINT = "export it again, or fetch it once more; nothing was imported"
 
 Heard = Callable[[int], None]
@@ -45,53 +41,21 @@ Take = Callable[[int, bytes], None]
 
 
 class Digest:
-    """A sha256 that is taken in a thread beside whoever has the bytes."""
+    """A sha256 of what comes, and of the zeros between."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="digest")
-        self._pending: deque[Future[None]] = deque()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._worker.shutdown(cancel_futures=True)
-
-    def update(self, data: bytes) -> None:
-        """Bytes that follow; they must not change any more."""
-        self._submit(self._sha256.update, data)
+        self.update = self._sha256.update
 
     def zeros(self, count: int) -> None:
         """So many zero bytes follow."""
-        if count:
-            self._submit(self._zeros, count)
+        while count > 0:
+            self.update(_ZEROS if count >= len(_ZEROS) else _ZEROS[:count])
+            count -= len(_ZEROS)
 
     def digest(self) -> bytes:
         """Of all there was so far."""
-        while self._pending:
-            self._pending.popleft().result()
         return self._sha256.digest()
-
-    def again(self) -> None:
-        """Begin anew."""
-        self.digest()
-        self._sha256 = hashlib.sha256()
-
-    def _submit(self, what: Callable[[Any], None], value: object) -> None:
-        self._pending.append(self._worker.submit(what, value))
-        if len(self._pending) > _AHEAD:
-            self._pending.popleft().result()
-
-    def _zeros(self, count: int) -> None:
-        while count > 0:
-            self._sha256.update(_ZEROS if count >= len(_ZEROS) else _ZEROS[:count])
-            count -= len(_ZEROS)
 
 
 class PackageWriter:
@@ -99,48 +63,33 @@ class PackageWriter:
 
     def __init__(self, target: BinaryIO, package: Package) -> None:
         self._target = target
-        self._package = package
         self._whole = Digest()
-        self._content = Digest()
+        self._buffer = memoryview(bytearray(_PIECE_BYTES))
         cores = len(os.sched_getaffinity(0))
         compressor = zstandard.ZstdCompressor(
             level=_LEVEL, threads=cores if cores > 1 else 0, write_checksum=True
         )
         sink = _Sink(target, self._whole)
         self._frame = compressor.stream_writer(sink, closefd=False)  # pyright: ignore[reportArgumentType]
-
-    def __enter__(self) -> Self:
-        header = header_of(self._package)
+        header = header_of(package)
         lead = _LEAD.pack(_FAMILY + _VERSION, len(header)) + header
-        lead += hashlib.sha256(lead).digest()
-        self._target.write(lead)
-        self._whole.update(lead)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._content.__exit__(None, None, None)
-        self._whole.__exit__(None, None, None)
+        sink.write(lead + hashlib.sha256(lead).digest())
 
     def add(self, fd: int, file: CarriedFile, heard: Heard) -> None:
         """The next file, open as `fd`; `heard` is told how many bytes of it were read.
 
         DamagedError if it is not what the header says.
         """
-        self._content.again()
+        content = Digest()
         reached = 0
         for start, end in data_ranges(fd, file.size):
-            self._content.zeros(start - reached)
-            self._add_range(fd, start, end)
+            content.zeros(start - reached)
+            self._add_range(fd, start, end, content)
             heard(end - start)
             reached = end
-        self._content.zeros(file.size - reached)
+        content.zeros(file.size - reached)
         self._frame.write(_PIECE.pack(file.size, 0))
-        if self._content.digest().hex() != file.sha256:
+        if content.digest().hex() != file.sha256:
             raise DamagedError(f"{file.name} holds other bytes than were written")
 
     def finish(self) -> str:
@@ -150,16 +99,17 @@ class PackageWriter:
         self._target.write(digest)
         return digest.hex()
 
-    def _add_range(self, fd: int, start: int, end: int) -> None:
+    def _add_range(self, fd: int, start: int, end: int, content: Digest) -> None:
         while start < end:
-            data = os.pread(fd, min(_PIECE_BYTES, end - start), start)
-            if not data:
+            size = os.preadv(fd, [self._buffer[: end - start]], start)
+            if not size:
                 raise DamagedError("a file became shorter while it was read")
-            self._content.update(data)
+            data = self._buffer[:size]
+            content.update(data)
             for offset, piece in _not_zero(data):
                 self._frame.write(_PIECE.pack(start + offset, len(piece)))
                 self._frame.write(piece)
-            start += len(data)
+            start += size
 
 
 class _Sink:
@@ -175,17 +125,16 @@ class _Sink:
         return len(data)
 
 
-def _not_zero(data: bytes) -> Iterator[tuple[int, memoryview]]:
+def _not_zero(view: memoryview) -> Iterator[tuple[int, memoryview]]:
     """The stretches of whole blocks that do not hold zeros alone, and where each is."""
-    view = memoryview(data)
-    full = len(data) // _BLOCK
+    full = len(view) // _BLOCK
     filled: set[int] = set()
     if full:
-        words = np.frombuffer(data, dtype="<u8", count=full * _BLOCK // 8)
+        words = np.frombuffer(view, dtype="<u8", count=full * _BLOCK // 8)
         filled.update(np.flatnonzero(words.reshape(full, -1).any(axis=1)).tolist())
     keep = [block in filled for block in range(full)]
-    if len(data) % _BLOCK:
-        keep.append(any(data[full * _BLOCK :]))
+    if len(view) % _BLOCK:
+        keep.append(any(view[full * _BLOCK :]))
     began: int | None = None
     for block, wanted in enumerate([*keep, False]):
         if wanted and began is None:
@@ -200,7 +149,6 @@ class PackageReader:
 
     def __init__(self, source: BinaryIO) -> None:
         self._whole = Digest()
-        self._content = Digest()
         self._source = _Source(source, self._whole)
         self.package = self._header()
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
@@ -211,24 +159,12 @@ class PackageReader:
             closefd=False,
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._content.__exit__(None, None, None)
-        self._whole.__exit__(None, None, None)
-
     def read(self, file: CarriedFile, take: Take, heard: Heard) -> None:
         """The next file; `take` gets its bytes, each piece with its offset, holes left out.
 
         DamagedError as soon as it is more than, or in the end is not, what the header says.
         """
-        self._content.again()
+        content = Digest()
         reached = stored = 0
         while True:
             offset, length = _PIECE.unpack(self._exactly(_PIECE.size))
@@ -242,13 +178,13 @@ class PackageReader:
             ):
                 raise _damaged(f"{file.name} holds more than it is said to")
             data = self._exactly(length)
-            self._content.zeros(offset - reached)
-            self._content.update(data)
+            content.zeros(offset - reached)
+            content.update(data)
             take(offset, data)
             heard(length)
             reached = offset + length
-        self._content.zeros(file.size - reached)
-        if self._content.digest().hex() != file.sha256:
+        content.zeros(file.size - reached)
+        if content.digest().hex() != file.sha256:
             raise _damaged(f"{file.name} holds other bytes than were written")
 
     def finish(self) -> None:
