@@ -52,7 +52,9 @@ def way_back(session: Session) -> list[Line]:
     """What carries on from what earlier kernels saved; nothing if they saved nothing."""
     points = {point.id: point for point in session.checkpoints()}
     branch = _last_left(session, points)
-    saved = [it for it in points.values() if it.kind is CheckpointKind.USER]
+    # Where fresh machines start, this one has started too.
+    baked = {it.id for it in session.image.start().chain}
+    saved = [it for it in points.values() if it.kind is CheckpointKind.USER and it.id not in baked]
     ways = ()
     if branch is not None:
         head = points[branch.record.head]

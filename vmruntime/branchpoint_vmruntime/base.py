@@ -109,7 +109,7 @@ async def _boot_and_save(
         try:
             await machine.wait_booted(timeout_s=BOOT_TIMEOUT_S)
             if foundation.unconfigured:
-                await _configure(machine)
+                await configure(machine)
             booted = time.monotonic()
             await machine.start_kernel(foundation.kernel_argv, {}, timeout_s=KERNEL_TIMEOUT_S)
             # With our hook it is ipykernel; of another's language we know nothing.
@@ -130,7 +130,7 @@ async def _boot_and_save(
     return phases, nonce
 
 
-async def _configure(machine: Machine) -> None:
+async def configure(machine: Machine) -> None:
     """Have the packages of the manifest set themselves up, where their scripts can do no harm."""
     done = await machine.execute(_CONFIGURE, timeout_s=CONFIGURE_TIMEOUT_S)
     if done.status != 0:

@@ -1,5 +1,7 @@
 """An image is there whole or not at all, and is made once."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,13 @@ from tests.unit.image.conftest import write_files
 from branchpoint_vmruntime.errors import DamagedError, ImageBuildError, StorageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image import build
-from branchpoint_vmruntime.image.apt import PrivateApt
-from branchpoint_vmruntime.image.build import ensure_image, ensure_initramfs, find_image
+from branchpoint_vmruntime.image.apt import Deb, PrivateApt
+from branchpoint_vmruntime.image.build import (
+    ensure_image,
+    ensure_initramfs,
+    find_image,
+    tree_bytes,
+)
 from branchpoint_vmruntime.image.guest_image import FILES, damaged_files, write_manifest
 from branchpoint_vmruntime.image.initramfs import MODULES
 from branchpoint_vmruntime.image.progress import SilentProgress
@@ -84,6 +91,73 @@ def test_a_disk_without_room_is_told_of_before_anything_is_fetched(
     monkeypatch.setattr(build, "free_bytes", hardly_any_bytes)
     with pytest.raises(StorageError, match="has 100 left"):
         ensure_image(home, RECIPE, TOOLS, SilentProgress())
+
+
+class NarrowMirror:
+    """An apt whose mirror has the everyday packages alone; it need fetch none of them."""
+
+    def resolve(self, packages: Sequence[str]) -> tuple[Deb, ...]:
+        """Say of a package beyond them what apt says."""
+        if unknown := [name for name in packages if name not in RECIPE.packages]:
+            raise ImageBuildError(f"E: Unable to locate package {unknown[0]}")
+        return ()
+
+
+def narrow_mirror(_folder: Path, _suite: str) -> tuple[NarrowMirror, None]:
+    return NarrowMirror(), None
+
+
+def test_a_python_package_that_is_not_there_is_told_before_a_mirror_is_asked(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_found(wanted: Sequence[str], _lock: Sequence[str], _scratch: Path) -> tuple[str, ...]:
+        raise ImageBuildError(f"there is no Python package {wanted[0]}")
+
+    monkeypatch.setattr(build, "resolve_wheels", not_found)
+    monkeypatch.setattr(build, "open_apt", no_mirror)
+    make_image(home)
+    with pytest.raises(ImageBuildError, match="no Python package tabulat"):
+        ensure_image(home, replace(RECIPE, python=("tabulat",)), TOOLS, SilentProgress())
+    assert {path.name for path in home.images.iterdir()} == {".lock", RECIPE.digest}
+
+
+def test_a_debian_package_that_is_not_there_is_told_by_its_name_and_leaves_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "open_apt", narrow_mirror)
+    make_image(home)
+    with pytest.raises(ImageBuildError, match="Debian has no package grafviz") as told:
+        ensure_image(home, replace(RECIPE, debian=("grafviz",)), TOOLS, SilentProgress())
+    assert "apt-cache search" in told.value.hint
+    assert {path.name for path in home.images.iterdir()} == {".lock", RECIPE.digest}
+
+
+def test_what_killed_builds_of_other_images_left_is_cleared_away_too(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home.images / ".another.999999").mkdir()
+    monkeypatch.setattr(build, "open_apt", no_mirror)
+    with pytest.raises(ImageBuildError):
+        ensure_image(home, RECIPE, TOOLS, SilentProgress())
+    assert [path.name for path in home.images.iterdir()] == [".lock"]
+
+
+def test_an_image_tells_what_was_asked_for_beyond_the_everyday(home: Home) -> None:
+    recipe = replace(RECIPE, python=("tabulate>=0.9",), debian=("graphviz",))
+    folder = home.images / recipe.digest
+    write_files(folder, dict.fromkeys(FILES, "content"))
+    write_manifest(folder, recipe, {"graphviz": "2.42"}, ["tabulate==0.10.0 --hash=sha256:00"])
+    found = find_image(home, recipe)
+    assert found is not None
+    assert (found.manifest.python, found.manifest.debian) == (recipe.python, recipe.debian)
+    assert found.manifest.wheels == ("tabulate==0.10.0",)
+
+
+def test_a_tree_is_measured_in_whole_blocks(tmp_path: Path) -> None:
+    write_files(tmp_path / "tree", {"a": "1", "folder/b": "2" * 5000})
+    folder_bytes = (tmp_path / "tree" / "folder").stat().st_size
+    whole = 4096 + 8192 + -(-folder_bytes // 4096) * 4096
+    assert tree_bytes(tmp_path / "tree") == whole + 3 * 256
 
 
 def test_an_image_without_its_manifest_does_not_count(home: Home) -> None:

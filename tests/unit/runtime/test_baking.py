@@ -12,6 +12,7 @@ from tests.support.front_end import in_a_loop
 from tests.support.packages import Index
 from tests.support.web_files import web_files
 
+from branchpoint_kernel.returning import way_back
 from branchpoint_vmruntime.branch import Live
 from branchpoint_vmruntime.errors import (
     ImageBuildError,
@@ -114,6 +115,7 @@ async def test_later_machines_have_what_the_branch_had_and_what_was_named(tmp_pa
         assert again.machine("main").woken_from == report.checkpoint.id
         assert workshop.in_machines["main"] == EVERYDAY | {"here": "0.3", "small": "1.0"}
         assert again.session.image.start().checkpoint == report.checkpoint
+        assert way_back(again.session) == []
 
 
 @in_a_loop
