@@ -35,6 +35,16 @@ def test_dpkg_takes_the_packages_for_installed(root: Path) -> None:
     assert shown == "hello 1.0 install ok installed"
 
 
+def test_a_package_whose_scripts_are_still_to_run_is_unpacked_and_no_more(
+    tmp_path: Path, make_deb: MakeDeb
+) -> None:
+    deb = make_deb("hello", files={"usr/bin/hello": "hi"})
+    tree = Tree.create(tmp_path / "tree")
+    package = UnpackedPackage(control_files(deb), tree.unpack(deb))
+    write_database(tree.root, [package], unconfigured={"hello"})
+    assert query(tree.root, "-W", "-f", "${Status}") == "install ok unpacked"
+
+
 def test_dpkg_finds_the_package_a_file_belongs_to(root: Path) -> None:
     assert query(root, "-S", "/usr/bin/hello") == "hello: /usr/bin/hello\n"
 
