@@ -14,13 +14,14 @@ from rich.markdown import Markdown
 from branchpoint_cli.bench.explore import explorations
 from branchpoint_cli.bench.figures import Figure, as_json, as_markdown
 from branchpoint_cli.bench.machines import Bench, forks, pauses, rollbacks, sizes
+from branchpoint_cli.bench.moving import moves
 from branchpoint_cli.bench.outside import outside
 from branchpoint_cli.bench.proxy import round_trips
 from branchpoint_cli.bench.stock import stock
 from branchpoint_vmruntime import Manifest, Runtime, host
 
 # What can be measured, in this order.
-PARTS = ("forks", "rollbacks", "stock", "proxy", "explore", "pauses", "sizes", "outside")
+PARTS = ("forks", "rollbacks", "stock", "proxy", "explore", "pauses", "sizes", "export", "outside")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +65,7 @@ async def _measure(parts: Sequence[str], runs: int, console: Console) -> tuple[l
             "explore": lambda: explorations(bench),
             "pauses": lambda: pauses(bench),
             "sizes": lambda: sizes(bench, start),
+            "export": lambda: moves(bench),
             "outside": lambda: outside(runtime, runs),
         }
         for part in parts:

@@ -17,6 +17,7 @@ from branchpoint_vmruntime.image.recipe import Recipe
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
 from branchpoint_vmruntime.spec import Emulator, MachineSize
 from branchpoint_vmruntime.storage.collection import Removal, Waste
+from branchpoint_vmruntime.storage.package_format import FOREIGN
 from branchpoint_vmruntime.storage.sizes import layer_of, on_disk
 from branchpoint_vmruntime.store import MachineFacts
 
@@ -91,6 +92,8 @@ class Foundations:
                 yield _removal(Waste.CACHE, path, "downloads, made again when they are needed")
 
     def _is_usable(self, base: Checkpoint) -> bool:
+        if base.key.startswith(FOREIGN):
+            return False
         if self._qemu is None:
             return True
         facts = _facts(self._home, base)

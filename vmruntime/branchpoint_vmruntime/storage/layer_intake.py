@@ -25,13 +25,9 @@ from branchpoint_vmruntime.storage.digests import (
     note_digests,
     read_digests,
 )
-from branchpoint_vmruntime.storage.package_format import CarriedFile, CarriedLayer
+from branchpoint_vmruntime.storage.package_format import FOREIGN, CarriedFile, CarriedLayer
 from branchpoint_vmruntime.storage.package_stream import Heard, PackageReader, Take
 from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
-
-# A base that came from elsewhere is what its checkpoints stand on, and nothing else: under a key
-# that no machine of this host is looked up by, it never becomes what fresh machines start from.
-_FOREIGN = "imported:"
 
 # <https://gitlab.com/qemu-project/qemu/-/blob/master/docs/interop/qcow2.rst>
 _QCOW2 = struct.Struct(">4sIQIIQIIQQIIQQ")
@@ -121,13 +117,13 @@ class LayerIntake:
     def _record(self, taken: _Taken, session: SessionId, position: int) -> Checkpoint:
         checkpoint = taken.carried.checkpoint
         is_base = checkpoint.kind is CheckpointKind.BASE
-        foreign = checkpoint.key if checkpoint.key.startswith(_FOREIGN) else ""
+        foreign = checkpoint.key if checkpoint.key.startswith(FOREIGN) else ""
         return replace(
             checkpoint,
             id=taken.id,
             session=None if is_base else session,
             parent=None if checkpoint.parent is None else self.ids[checkpoint.parent],
-            key=(foreign or _FOREIGN + checkpoint.key) if is_base else self._facts.key,
+            key=(foreign or FOREIGN + checkpoint.key) if is_base else self._facts.key,
             note="".join(c for c in checkpoint.note if c.isprintable() or c == "\n"),
             moment=replace(checkpoint.moment, position=position),
         )

@@ -32,6 +32,10 @@ from branchpoint_vmruntime.lineage.rows import (
 )
 from branchpoint_vmruntime.store import DEVICES, FACTS, MEMORY, NONCE, MachineFacts
 
+# A base that came from elsewhere is what its checkpoints stand on, and nothing else: under a key
+# that no machine of this host is looked up by, it never becomes what fresh machines start from.
+FOREIGN = "imported:"
+
 MAX_HEADER_BYTES = 64 << 20
 # Holes cost nothing to carry, but to be read through they do.
 MAX_FILE_BYTES = 64 << 30
