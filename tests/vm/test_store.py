@@ -13,6 +13,7 @@ from branchpoint_cli.__main__ import main
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import CheckpointKind, SessionId
+from branchpoint_vmruntime.storage.collecting import collect
 from branchpoint_vmruntime.storage.digests import check, read_digests
 from branchpoint_vmruntime.storage.keeping import remember
 from branchpoint_vmruntime.storage.retention import StoreBudgets
@@ -148,3 +149,25 @@ async def _reopened(made: Made) -> str:
     async with Runtime(made.home) as runtime, runtime.session(WITHIN, key=KEY) as session:
         await session.rollback("second", safety=False)
         return str(await session.current.run("step")).strip()
+
+
+@in_a_loop
+async def test_an_open_session_is_asked_by_a_collection_and_removes_its_own(made: Made) -> None:
+    async with (
+        Runtime(made.home) as runtime,
+        runtime.session(Manifest(), key="an open store") as session,
+    ):
+        await session.checkpoint("kept")
+        left = (await session.rollback("kept")).safety
+        assert left is not None
+        mine = session.record.id
+        remember(made.home.session(mine), StoreBudgets(checkpoints=1))
+        dry = await collect(made.home, dry_run=True)
+        assert left in session.checkpoints()
+        real = await collect(made.home)
+        of_mine = [each for each in real.removals if each.session == mine]
+        assert [each.path.name for each in of_mine] == [left.id]
+        assert of_mine == [each for each in dry.removals if each.session == mine]
+        assert [each.label for each in session.checkpoints() if each.session] == ["kept"]
+        assert not of_mine[0].path.exists()
+        assert str(await session.current.run("1 + 1")).strip() == "2"
