@@ -24,6 +24,7 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.locks import tidying
 from branchpoint_vmruntime.runtime import guest_sources
 from branchpoint_vmruntime.session_control import SessionControl
 from branchpoint_vmruntime.storage.collection import Collection, Left, Removal, Stay, Waste
@@ -65,7 +66,8 @@ def _collect(
             work.session(record)
         with work.attempt("base checkpoints"), locked(home.layers, wait=False):
             work.bases()
-            work.strays(seen)
+            with tidying(home):
+                work.strays(seen)
         with work.attempt("images"), _no_build(home):
             work.images()
         return work.result()
@@ -166,11 +168,11 @@ class _Collecting:
     def _closed(self, record: SessionRecord, sizes: Mapping[CheckpointId, int]) -> list[Path]:
         """What goes of a closed session; the folders of its checkpoints are for the caller.
 
-        Whoever opens it while it is held gets a session beside it, so it is held for records alone
-        and for what could be made anew under the same name.
+        Whoever wants to open it waits meanwhile, so it is held for records alone and for what could
+        be made anew under the same name.
         """
         folder = self._home.layers / record.id
-        with ExitStack() as stack:
+        with tidying(self._home), ExitStack() as stack:
             if folder.is_dir():
                 stack.enter_context(locked(folder, wait=False))
             branches = self._journal.branches(record.id)
