@@ -68,11 +68,11 @@ class Notebook:
         self._tasks = tasks
         self._asker: Pump | None = None
         self._forwarded_cell = EMPTY
-        self._pumps = Pumps(session, tasks, self)
+        turns = Turns()
+        self._pumps = Pumps(session, tasks, self, turns.wait_settled)
         self._history = History(session)
         self._auto = AutoCheckpoint(self._save_by_itself, self._warn, self.on_change)
         differences = Differences(session, self._history)
-        turns = Turns()
         operations = Operations(
             session, self._pumps, queue.doom, differences, self._auto, Path.cwd(), turns
         )

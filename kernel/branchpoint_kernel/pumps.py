@@ -4,13 +4,14 @@ import asyncio
 import logging
 from asyncio import Task, TaskGroup
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
 from branchpoint_kernel.asides import Asides
 from branchpoint_kernel.carrying import Asker, CarriedOn, Held, why_not_asked
 from branchpoint_kernel.conversations import Conversation, Deaf
+from branchpoint_kernel.left_behind import why_left
 from branchpoint_kernel.messages import (
     Channel,
     ForeignMessageError,
@@ -70,6 +71,7 @@ class Pump:
         channel: KernelChannel,
         listener: Listener,
         on_end: Callable[["Pump", BranchpointError], None],
+        wait_settled: Callable[[], Awaitable[None]],
     ) -> None:
         self.branch = branch
         self.channel = channel
@@ -77,6 +79,7 @@ class Pump:
         self.open = OpenRequests()
         self.asides = Asides()
         self.carried: CarriedOn | None = None
+        self.failure: BranchpointError | None = None
         self.ended: BranchpointError | None = None
         self.gone = asyncio.Event()
         self.execution_count = 0
@@ -86,6 +89,7 @@ class Pump:
         self._changed = asyncio.Event()
         self._listener = listener
         self._on_end = on_end
+        self._wait_settled = wait_settled
 
     @property
     def holds_queue(self) -> bool:
@@ -209,6 +213,9 @@ class Pump:
             try:
                 parts = await self.channel.receive()
             except BranchpointError as error:
+                self.failure = error
+                # It may have been ended by what is under way, which says so in better words.
+                await self._wait_settled()
                 self._on_end(self, error)
                 self.end(error)
                 return
@@ -277,9 +284,16 @@ class Pump:
 class Pumps:
     """One pump for each live branch; follows the session from operation to operation."""
 
-    def __init__(self, session: Session, tasks: TaskGroup, listener: Listener) -> None:
+    def __init__(
+        self,
+        session: Session,
+        tasks: TaskGroup,
+        listener: Listener,
+        wait_settled: Callable[[], Awaitable[None]],
+    ) -> None:
         self._session = session
         self._tasks = tasks
+        self._wait_settled = wait_settled
         self._listener = listener
         self._running: dict[str, tuple[Pump, Task[None]]] = {}
         self._deaths: dict[BranchName, BranchpointError] = {}
@@ -340,7 +354,7 @@ class Pumps:
 
     def _take_on(self, branch: Branch) -> None:
         self._deaths.pop(branch.name, None)
-        pump = Pump(branch, branch.kernel, self._listener, self._note_death)
+        pump = Pump(branch, branch.kernel, self._listener, self._note_death, self._wait_settled)
         before = self._paused.pop(branch.name, None)
         if before is not None:
             # The same kernel: what nobody has looked at yet and its last requests are still that.
@@ -373,20 +387,10 @@ class Pumps:
         task.cancel()
         if pump.branch.state is BranchState.PAUSED:
             self._paused[pump.branch.name] = pump
-        if pump.ended is None:
-            pump.end(MachineEndedError(_why_left(pump.branch)))
-
-
-def _why_left(branch: Branch) -> str:
-    match branch.state:
-        case BranchState.DROPPED:
-            return f"branch {branch.name!r} was given up, and what was under way in it"
-        case BranchState.PARKED | BranchState.PAUSED:
-            return (
-                f"branch {branch.name!r} was saved, with what is under way, and is {branch.state}"
-            )
-        case _:
-            return (
-                f"branch {branch.name!r} went on from another moment; "
-                "what was under way in it was left behind"
-            )
+        if pump.ended is not None:
+            return
+        if pump.failure is not None and pump.branch.state is BranchState.LOST:
+            self._note_death(pump, pump.failure)
+            pump.end(pump.failure)
+        else:
+            pump.end(MachineEndedError(why_left(pump.branch)))

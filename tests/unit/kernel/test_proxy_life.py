@@ -276,7 +276,7 @@ async def test_an_unforeseen_error_at_the_start_is_told_too() -> None:
         assert "unforeseen end: ZeroDivisionError" in answer.text
 
 
-def test_of_cells_that_wait_long_for_the_machine_the_first_says_for_what(
+def test_of_cells_that_wait_long_for_the_machine_the_first_says_for_what_step_by_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(relay_module, "TELL_AFTER_S", 0.05)
@@ -284,9 +284,14 @@ def test_of_cells_that_wait_long_for_the_machine_the_first_says_for_what(
     @in_a_loop
     async def run() -> None:
         go_on = asyncio.Event()
+        working: list[Progress] = []
 
         @asynccontextmanager
-        async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
+        async def opening(progress: Progress) -> AsyncGenerator[Opened]:
+            # As whoever builds an image does it: in a thread.
+            await asyncio.to_thread(progress.step, "looking around")
+            await asyncio.to_thread(progress.step, "Debian packages")
+            working.append(progress)
             await go_on.wait()
             async with FakeSession() as session:
                 yield Opened(session, "")
@@ -294,10 +299,15 @@ def test_of_cells_that_wait_long_for_the_machine_the_first_says_for_what(
         async with open_with(opening, FakeSession()) as notebook:
             hidden = notebook.send("pass", silent=True)
             first, second = notebook.send("print('one')"), notebook.send("print('two')")
-            await notebook.wait_output(first, "has to be booted")
+            await notebook.wait_output(first, "  Debian packages ...")
+            for fraction in (0.2, 0.9):
+                working[0].advance(fraction)
+            working[0].step("first boot")
+            await notebook.wait_output(first, "  first boot ...")
             go_on.set()
             assert (await notebook.answer(hidden)).text == ""
-            assert (await notebook.answer(first)).text == f"{relay_module.COMING_UP}one\n"
+            steps = "  Debian packages ...\n  first boot ...\n"
+            assert (await notebook.answer(first)).text == f"{relay_module.COMING_UP}{steps}one\n"
             assert (await notebook.answer(second)).text == "two\n"
 
     run()
