@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from branchpoint_kernel.bundles import Bundle, plain
+from branchpoint_kernel.image_rendering import start_lines
 from branchpoint_kernel.pause_rendering import at
 from branchpoint_kernel.rendering import Line, note
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointId, CheckpointKind
@@ -26,6 +27,9 @@ class Returning:
         self._lines: list[Line] = []
         if session.record.key != wanted:
             self._lines.append(_elsewhere())
+        if (start := session.image.start()).refused:
+            # Also after a restart: that is how another manifest comes to be read.
+            self._lines += start_lines(start)
         if not self._was_restarted():
             self._lines += way_back(session)
 

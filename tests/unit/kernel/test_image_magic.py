@@ -1,5 +1,7 @@
 """`%image` says where fresh machines start, and changes that only for a cell of the notebook."""
 
+from pathlib import Path
+
 import pytest
 from tests.support.fake_session import FakeSession
 from tests.support.front_end import in_a_loop
@@ -8,6 +10,7 @@ from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.image_commands import AddToImage, ResetImage, ShowImage
 from branchpoint_kernel.image_operations import ImageOperations
 from branchpoint_kernel.rendering import as_text
+from branchpoint_kernel.returning import Returning
 from branchpoint_vmruntime.errors import ImageBuildError, UsageError
 
 ADD = AddToImage(("small",))
@@ -81,3 +84,16 @@ async def test_what_fails_changes_nothing() -> None:
     with pytest.raises(ImageBuildError):
         await ImageOperations(session).perform(ADD, None)
     assert session.image.start().checkpoint.label == "base"
+
+
+@in_a_loop
+async def test_a_new_kernel_says_by_itself_that_it_could_not_start_where_it_should(
+    tmp_path: Path,
+) -> None:
+    session = FakeSession()
+    await ImageOperations(session).perform(ADD, None)
+    session.image.refused = "image was one and is another"
+    [said] = Returning(session, tmp_path, session.record.key).say()
+    assert "start from the base, and not from image-1" in said["text/plain"]
+    session.image.refused = ""
+    assert Returning(session, tmp_path, session.record.key).say() == []
