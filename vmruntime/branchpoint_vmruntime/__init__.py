@@ -4,6 +4,7 @@ No daemon.
 """
 
 from branchpoint_vmruntime.budget import Budgets as Budgets
+from branchpoint_vmruntime.budget import IdlePause as IdlePause
 from branchpoint_vmruntime.errors import BranchpointError as BranchpointError
 from branchpoint_vmruntime.lineage import BranchState as BranchState
 from branchpoint_vmruntime.lineage import Checkpoint as Checkpoint
@@ -13,5 +14,7 @@ from branchpoint_vmruntime.manifest import Manifest as Manifest
 from branchpoint_vmruntime.runtime import Runtime as Runtime
 from branchpoint_vmruntime.session import Branch as Branch
 from branchpoint_vmruntime.session import ForkReport as ForkReport
+from branchpoint_vmruntime.session import PauseReport as PauseReport
+from branchpoint_vmruntime.session import ResumeReport as ResumeReport
 from branchpoint_vmruntime.session import RollbackReport as RollbackReport
 from branchpoint_vmruntime.session import Session as Session
