@@ -8,7 +8,7 @@ from tests.support.packages import Index
 from tests.support.web_files import web_files
 
 from branchpoint_vmruntime.errors import ImageBuildError
-from branchpoint_vmruntime.image.resolving import explained_apt, resolve_wheels
+from branchpoint_vmruntime.image.resolving import explained_apt, explained_fetch, resolve_wheels
 
 LOCK = ("small==1.0 --hash=sha256:00",)
 
@@ -70,3 +70,17 @@ def test_an_index_that_does_not_answer_is_not_taken_for_a_wrong_name(
 )
 def test_what_apt_says_is_told_in_words_with_the_package(said: str, told: str) -> None:
     assert str(explained_apt(ImageBuildError(said))).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("NewConnectionError: refused; No matching distribution found for a", "the index"),
+        ("OSError: No space left on device", "the disk is full"),
+        ("No matching distribution found for a", "No matching distribution"),
+    ],
+)
+def test_a_locked_wheel_that_cannot_be_fetched_is_not_taken_for_a_wrong_name(
+    said: str, told: str
+) -> None:
+    assert str(explained_fetch(ImageBuildError(said))).startswith(told)

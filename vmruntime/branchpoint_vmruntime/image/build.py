@@ -33,7 +33,7 @@ from branchpoint_vmruntime.image.guest_image import find_image as find_image
 from branchpoint_vmruntime.image.initramfs import pack_initramfs, pack_probe
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.image.recipe import Recipe
-from branchpoint_vmruntime.image.resolving import explained_apt, resolve_wheels
+from branchpoint_vmruntime.image.resolving import explained_apt, explained_fetch, resolve_wheels
 from branchpoint_vmruntime.image.tree import Tree, control_files
 from branchpoint_vmruntime.image.wheels import check_wheels, install_wheels
 from branchpoint_vmruntime.tools import Tools
@@ -219,7 +219,10 @@ class _ImageBuild:
         scratch = self.work / "wheels"
         scratch.mkdir()
         wheels = [*self.recipe.wheels, *more]
-        install_wheels(self.tree, wheels, scratch)
+        try:
+            install_wheels(self.tree, wheels, scratch)
+        except ImageBuildError as error:
+            raise explained_fetch(error) from error
         if more:
             check_wheels(self.tree)
         prune_python(self.tree)

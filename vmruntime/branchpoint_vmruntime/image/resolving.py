@@ -63,8 +63,8 @@ def _line(item: Any) -> str:
     return f"{name.lower()}=={version} --hash=sha256:{digest}"
 
 
-def explained_pip(error: ImageBuildError) -> ImageBuildError:
-    """What pip said, in words that name the package it is about."""
+def explained_fetch(error: ImageBuildError) -> ImageBuildError:
+    """What pip said, in words if it could not fetch or keep what there is."""
     said = str(error)
     if _NO_SPACE.search(said):
         return ImageBuildError(f"the disk is full: {said}", hint=SPACE_HINT)
@@ -72,6 +72,14 @@ def explained_pip(error: ImageBuildError) -> ImageBuildError:
         return ImageBuildError(
             f"the index of Python packages does not answer\n{said}", hint=INDEX_HINT
         )
+    return error
+
+
+def explained_pip(error: ImageBuildError) -> ImageBuildError:
+    """What pip said, in words that name the package it is about."""
+    said, fetched = str(error), explained_fetch(error)
+    if fetched is not error:
+        return fetched
     if match := _NO_WHEEL.search(said):
         return ImageBuildError(
             f"there is no Python package {match['what']} as a wheel for Python {GUEST_PYTHON} on "
