@@ -22,6 +22,7 @@ from branchpoint_vmruntime.executing import (
 
 _INPUT, _OUTPUT, _ERRORS = 0, 1, 2
 _READ_BYTES = 32 << 10
+_Piece = tuple[int, bytes, "asyncio.Future[None]"]
 _USUAL_SIZE = TerminalSize(rows=24, columns=80)
 # At a terminal in raw mode Control-C and its like are keys, and not these.
 _PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -97,7 +98,7 @@ class _Attached:
         self.left: asyncio.Future[ExecResult] = self._loop.create_future()
         self._came: set[int] = set()
         self._sending: set[asyncio.Task[None]] = set()
-        self._to_write: SimpleQueue[tuple[int, bytes, asyncio.Future[None]]] = SimpleQueue()
+        self._to_write: SimpleQueue[_Piece | None] = SimpleQueue()
         threading.Thread(target=self._write, daemon=True).start()
 
     async def show(self) -> ExecResult:
@@ -144,9 +145,10 @@ class _Attached:
         self.tell_size(number)
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Send and write nothing more."""
         for task in self._sending:
             task.cancel()
+        self._to_write.put(None)
 
     @contextmanager
     def heeding(
@@ -189,8 +191,8 @@ class _Attached:
 
     def _write(self) -> None:
         """A thread's: whoever reads may not do so for long, and signals are to be heeded."""
-        while True:
-            fd, data, done = self._to_write.get()
+        while (piece := self._to_write.get()) is not None:
+            fd, data, done = piece
             error: OSError | None = None
             try:
                 rest = memoryview(data)

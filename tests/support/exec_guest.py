@@ -3,11 +3,15 @@
 import asyncio
 import contextlib
 import socket
+from contextlib import nullcontext
 
 from tests.support.exec_host import Serving
 from tests.support.fake_streams import FakeChannel, FakeEnd
 
+from branchpoint_vmruntime.errors import UnknownNameError
+from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.outside.piping import join
+from branchpoint_vmruntime.session import Turn
 
 
 async def executes(end: FakeEnd) -> None:
@@ -28,3 +32,35 @@ async def executes(end: FakeEnd) -> None:
 def guest() -> FakeChannel:
     """The streams of a machine whose commands run here."""
     return FakeChannel(executes)
+
+
+class OneBranch:
+    """A branch whose machine's commands run here, and the session that has no other."""
+
+    def __init__(self) -> None:
+        self.name = "main"
+        self.state = BranchState.LIVE
+        self.streams = guest()
+        self.turn: Turn = nullcontext
+
+    @property
+    def current(self) -> "OneBranch":
+        return self
+
+    def branch(self, name: str) -> "OneBranch":
+        if name != self.name:
+            raise UnknownNameError("branch", name, (self.name,))
+        return self
+
+    async def awake(self, name: str | None = None) -> "OneBranch":
+        assert name == self.name
+        self.state = BranchState.LIVE
+        self.streams = guest()
+        return self
+
+    async def lose_machine(self, state: BranchState) -> None:
+        """Its machine ends, as the session wants it."""
+        self.state, left = state, self.streams
+        if state is BranchState.LIVE:
+            self.streams = guest()
+        await left.end()

@@ -4,13 +4,12 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.exec_guest import guest
+from tests.support.exec_guest import OneBranch, guest
 from tests.support.fake_streams import FakeChannel, FakeEnd
 from tests.support.front_end import in_a_loop
 
@@ -34,7 +33,6 @@ from branchpoint_vmruntime.executing import (
     open_exec,
 )
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import Turn
 
 BIG = bytes(range(256)) * 8192
 SIZE = TerminalSize(rows=31, columns=101)
@@ -184,38 +182,6 @@ async def test_a_guest_that_makes_no_sense_is_an_error_and_not_a_wait(sent: byte
         with pytest.raises(StreamResetError):
             await running.read()
         await running.write(BIG)
-
-
-class OneBranch:
-    """A branch whose machine's commands run here, and the session that has no other."""
-
-    def __init__(self) -> None:
-        self.name = "main"
-        self.state = BranchState.LIVE
-        self.streams = guest()
-        self.turn: Turn = nullcontext
-
-    @property
-    def current(self) -> "OneBranch":
-        return self
-
-    def branch(self, name: str) -> "OneBranch":
-        if name != self.name:
-            raise UnknownNameError("branch", name, (self.name,))
-        return self
-
-    async def awake(self, name: str | None = None) -> "OneBranch":
-        assert name == self.name
-        self.state = BranchState.LIVE
-        self.streams = guest()
-        return self
-
-    async def lose_machine(self, state: BranchState) -> None:
-        """Its machine ends, as the session wants it."""
-        self.state, left = state, self.streams
-        if state is BranchState.LIVE:
-            self.streams = guest()
-        await left.end()
 
 
 class Owned:
