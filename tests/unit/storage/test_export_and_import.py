@@ -41,6 +41,7 @@ from branchpoint_vmruntime.memory.sparse import bytes_on_disk
 from branchpoint_vmruntime.storage import exporting, importing, layer_intake
 from branchpoint_vmruntime.storage.digests import DIGESTS, check, verifiable
 from branchpoint_vmruntime.storage.exporting import export_checkpoint, newest_checkpoint
+from branchpoint_vmruntime.storage.foundations import Foundations
 from branchpoint_vmruntime.store import Layer, MachineFacts
 
 
@@ -136,6 +137,19 @@ def test_a_base_from_elsewhere_never_becomes_what_fresh_machines_start_from(
     take_in(here, file)
     with Journal.read(here.database) as journal:
         assert journal.base(there.checkpoint(BASE).key) is None
+
+
+def test_a_base_from_elsewhere_on_which_nothing_stands_any_more_is_not_kept(
+    file: Path, here: Home
+) -> None:
+    take_in(here, file)
+    with Journal.read(here.database) as journal:
+        base = journal.checkpoint(BASE)
+    assert base is not None
+    # The key alone tells the two apart.
+    foundations = Foundations(here, qemu=None, guest_sources=[])
+    assert foundations.usable([base]) == set()
+    assert foundations.usable([replace(base, key=FACTS.key)]) == {BASE}
 
 
 def test_imported_twice_it_is_two_sessions_that_share_files(file: Path, here: Home) -> None:
