@@ -72,6 +72,7 @@ def test_the_host_is_kept_from_every_guest_module_but_the_wire() -> None:
         if each["name"] == "The host knows the guest only by its wire format"
     )
     assert modules - set(contract["forbidden_modules"]) == {
+        "branchpoint_guest.exec_frames",
         "branchpoint_guest.mux",
         "branchpoint_guest.wire",
     }
