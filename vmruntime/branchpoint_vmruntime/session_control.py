@@ -3,14 +3,13 @@
 The socket is there for as long as the session is open, `home.control(session)`.
 """
 
-import asyncio
-import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from branchpoint_vmruntime.awaiting_end import has_ended, process_descriptor
 from branchpoint_vmruntime.control_facts import (
     BranchFacts,
     CheckpointFacts,
@@ -161,17 +160,13 @@ class SessionControl:
         words: its notebook is what ends it.
         """
         owner = await self.session()
-        try:
-            process = os.pidfd_open(owner.pid)
-        except ProcessLookupError:
-            process = None
-        try:
+        with process_descriptor(owner.pid) as process:
             answer = await self._done(EndFacts, "end", save=save)
-            if process is not None:
-                await _gone(process)
-        finally:
-            if process is not None:
-                os.close(process)
+            if not await has_ended(process, timeout_s=_GONE_S):
+                raise BranchpointError(
+                    "the session's owner was told to end and is still there",
+                    hint="look at owner.log in the session's folder",
+                )
         return answer
 
     async def forward(
@@ -204,23 +199,3 @@ async def open_sessions(home: Home) -> list[OpenSession]:
         except BranchpointError:
             continue
     return sorted(found, key=lambda session: session.key)
-
-
-async def _gone(process: int) -> None:
-    ended = asyncio.get_running_loop().create_future()
-
-    def note() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    asyncio.get_running_loop().add_reader(process, note)
-    try:
-        async with asyncio.timeout(_GONE_S):
-            await ended
-    except TimeoutError as error:
-        raise BranchpointError(
-            "the session's owner was told to end and is still there",
-            hint="look at owner.log in the session's folder",
-        ) from error
-    finally:
-        asyncio.get_running_loop().remove_reader(process)

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from branchpoint_vmruntime.awaiting_end import has_ended, process_descriptor
 from branchpoint_vmruntime.control_facts import OpenSession, from_json
 from branchpoint_vmruntime.errors import HostError
 from branchpoint_vmruntime.home import Home
@@ -19,6 +20,7 @@ from branchpoint_vmruntime.image.progress import Progress, SilentProgress
 from branchpoint_vmruntime.refusals import error_of
 
 _TAIL_BYTES = 2000
+_GONE_S = 10.0
 
 
 async def start_owner(
@@ -64,7 +66,10 @@ async def start_owner(
             if pid is not None:
                 _have_end(pid)
             raise
-        # Heard to the end: by now all it had is closed.
+        if pid is not None:
+            # It has hung up, and all it had is closed; a moment more and it is gone itself.
+            with process_descriptor(pid) as process:
+                await has_ended(process, timeout_s=_GONE_S)
         raise refused or HostError(
             "the process that was to have the session open ended before it had" + _tail(output)
         )
