@@ -109,7 +109,8 @@ def the_only_one(sessions: Sequence[SomeSession]) -> SomeSession:
     """The session that is meant where none is named; UsageError unless there is just one."""
     if not sessions:
         raise UsageError(
-            "no session is open", hint=f"{_HOW_TO_BEGIN}; `branchpoint ls` shows those there are"
+            "no session is open",
+            hint=f"{_HOW_TO_BEGIN}; or: branchpoint resume, with one that `branchpoint ls` shows",
         )
     if len(sessions) > 1:
         raise UsageError(

@@ -149,7 +149,7 @@ def test_a_wrong_manifest_is_refused_with_its_line_before_anything_begins(
 ) -> None:
     assert own_home.root.exists()
     manifest = tmp_path / "branchpoint.yaml"
-    manifest.write_text("machine: 1vcpu-1gb\negres: [pypi.org]\n")
+    manifest.write_text("machine: 1vcpu-1gb\negres: [api.example.org]\n")
     assert main(["create", "-f", str(manifest)]) == 1
     assert f"{manifest}, line 2: 'egres' is not a field here" in capsys.readouterr().err
     assert main(["create", "-f", str(tmp_path / "none.yaml")]) == 1
