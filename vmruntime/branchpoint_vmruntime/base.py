@@ -25,8 +25,9 @@ from branchpoint_vmruntime.spec import (
 from branchpoint_vmruntime.storage.digests import write_digests
 from branchpoint_vmruntime.store import Layer, LayerStore
 
-BOOT_TIMEOUT_S = 120.0
-KERNEL_TIMEOUT_S = 120.0
+# A first boot is some 10 s of work when emulated, of which a busy host gives it a small part.
+BOOT_TIMEOUT_S = 300.0
+KERNEL_TIMEOUT_S = 300.0
 CONFIGURE_TIMEOUT_S = 900.0
 _CONFIGURE = ("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "-a")
 BASE_LABEL = "base"
@@ -145,9 +146,8 @@ async def _warm_up(machine: Machine, code: str) -> str:
     """Do once what every session will do; the kernel's nonce, if it is one that has it."""
     result = await machine.run(code, timeout_s=KERNEL_TIMEOUT_S)
     if code and result.status != "ok":
-        raise MachineStartError(
-            f"the kernel answered its first cell with {result.error_name}: {result}"
-        )
+        how = f"{result.error_name}: {result}" if result.status == "error" else result.status
+        raise MachineStartError(f"the kernel's first cell ended with {how}")
     await machine.freeze(timeout_s=KERNEL_TIMEOUT_S)
     awake = await machine.wake(reseed=True, timeout_s=KERNEL_TIMEOUT_S)
     return awake.nonce
