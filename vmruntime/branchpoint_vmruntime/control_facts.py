@@ -140,6 +140,15 @@ class RollbackFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepFacts:
+    """What `keep` did: the branch the session continues as, and those saved and ended."""
+
+    branch: BranchFacts
+    parked: tuple[BranchFacts, ...]
+    total_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PauseFacts:
     """What pausing did: the checkpoint a branch carries on from, the host memory given back."""
 

@@ -19,6 +19,7 @@ from branchpoint_vmruntime.control_facts import (
     EndFacts,
     FailedFork,
     ForkFacts,
+    KeepFacts,
     OpenSession,
     OwnerKind,
     PauseFacts,
@@ -114,6 +115,7 @@ class ControlOps:
             "fork": self._fork,
             "rollback": self._rollback,
             "switch": self._switch,
+            "keep": self._keep,
             "drop": self._drop,
             "pause": self._pause,
             "resume": self._resume,
@@ -196,6 +198,16 @@ class ControlOps:
 
     async def _switch(self, request: Request) -> Mapping[str, Any]:
         return to_json(await self._fact(await self._session.switch(text(request, "name"))))
+
+    async def _keep(self, request: Request) -> Mapping[str, Any]:
+        report = await self._session.keep(text(request, "name"))
+        return to_json(
+            KeepFacts(
+                branch=await self._fact(report.branch),
+                parked=tuple([await self._fact(branch) for branch in report.parked]),
+                total_ms=report.total_ms,
+            )
+        )
 
     async def _drop(self, request: Request) -> Mapping[str, Any]:
         dropped = await self._session.drop(texts(request, "names"))

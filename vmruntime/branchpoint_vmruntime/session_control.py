@@ -16,6 +16,7 @@ from branchpoint_vmruntime.control_facts import (
     EndFacts,
     Fact,
     ForkFacts,
+    KeepFacts,
     OpenSession,
     PauseFacts,
     ResumeFacts,
@@ -117,6 +118,10 @@ class SessionControl:
     async def switch(self, name: str) -> BranchFacts:
         """Continue as another branch; one without a machine is woken from its head."""
         return await self._done(BranchFacts, "switch", name=name)
+
+    async def keep(self, name: str) -> KeepFacts:
+        """Continue as a branch; save and end every other live one, so that it can be reopened."""
+        return await self._done(KeepFacts, "keep", name=name)
 
     async def drop(self, names: Sequence[str]) -> Sequence[BranchFacts]:
         """Give branches up. Their checkpoints stay."""

@@ -128,6 +128,18 @@ async def test_a_fork_a_switch_and_a_drop_are_told_as_they_are(tmp_path: Path) -
 
 
 @in_a_loop
+async def test_a_branch_that_is_kept_goes_on_and_the_others_are_told_to_be_parked(
+    tmp_path: Path,
+) -> None:
+    async with asked(tmp_path) as (there, control):
+        await control.fork(1, names=["größe"])
+        kept = await control.keep("größe")
+        assert kept.branch.current
+        assert [(it.name, it.state) for it in kept.parked] == [("main", BranchState.PARKED)]
+        assert there.session.current.name == "größe"
+
+
+@in_a_loop
 async def test_forks_that_do_not_come_up_are_told_one_by_one(tmp_path: Path) -> None:
     async with asked(tmp_path) as (there, control):
         there.workshop.wake_errors["b"] = MachineStartError("made to fail", hint="try again")
