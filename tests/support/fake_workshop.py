@@ -70,6 +70,7 @@ class FakeMachine:
     woken_from: CheckpointId
     failure: MachineError | None = None
     stopped: bool = False
+    saved: int = 0
     silent: bool = False
     own_bytes: int = 9 << 20
     crossed: int = 0
@@ -115,6 +116,10 @@ class FakeMachine:
         """A sign of life, unless it is silent."""
         if self.silent:
             raise MachineError(f"no answer within {timeout_s:g} s")
+
+    def overlays_saved(self) -> None:
+        """Count the checkpoints that hold what it has on its disk."""
+        self.saved += 1
 
     async def run_on(self) -> None:
         """Go on after a capture."""

@@ -113,7 +113,6 @@ async def draft(
 async def publish(
     store: LayerStore,
     pending: Draft,
-    machine: Machine,
     parent_image: Path,
     facts: MachineFacts,
     nonce: str,
@@ -135,7 +134,6 @@ async def publish(
         if isinstance(error, OSError):
             raise storage_error(error) from error
         raise
-    machine.overlays_saved()
     captured, order = pending.captured, pending.order
     done = time.monotonic()
     cost = CheckpointCost(

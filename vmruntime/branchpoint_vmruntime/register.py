@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from branchpoint_vmruntime.branch import OwnedBranch
-from branchpoint_vmruntime.errors import StorageError, UnknownNameError, UsageError
+from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
@@ -255,7 +255,7 @@ class Register:
         )
         try:
             self._journal.add_operation(done)
-        except StorageError as error:
+        except BranchpointError as error:
             log.warning("what was done is not on record: %s of %s: %s", op, branch, error)
 
 

@@ -47,7 +47,7 @@ class Saving:
         order = self._order(branch, chosen, kind, note)
         pending = await self._workshop.draft(live, order, resume=True)
         saved = await self._workshop.publish(pending, live, self._register.tree())
-        self._record(saved, advance=branch)
+        self._record(saved, live, advance=branch)
         await self._keeping.collect(saved)
         return saved
 
@@ -62,7 +62,7 @@ class Saving:
         pending = await self._workshop.draft(live, order, resume=False)
         try:
             saved = await self._workshop.publish(pending, live, self._register.tree())
-            self._record(saved, advance=branch)
+            self._record(saved, live, advance=branch)
             await self._keeping.collect(saved)
         except BaseException:
             await let_go_on(live)
@@ -85,7 +85,7 @@ class Saving:
         """Make what was captured a checkpoint that no branch stands on; or say why not."""
         try:
             saved = await self._workshop.publish(pending, left, self._register.tree())
-            self._record(saved, advance=None)
+            self._record(saved, left, advance=None)
         except BranchpointError as error:
             return None, f"not kept: {error}"
         await self._keeping.collect(saved)
@@ -98,12 +98,14 @@ class Saving:
         self._workshop.abandon(pending)
         await let_go_on(branch.live)
 
-    def _record(self, saved: Checkpoint, *, advance: OwnedBranch | None) -> None:
+    def _record(self, saved: Checkpoint, live: Live, *, advance: OwnedBranch | None) -> None:
         try:
             self._register.add_checkpoint(saved, advance=advance)
         except BaseException:
             self._workshop.discard(saved)
             raise
+        # Not before: of one that goes again the next checkpoint must hold the disk as well.
+        live.machine.overlays_saved()
 
     def _order(
         self, branch: OwnedBranch, label: str, kind: CheckpointKind, note: str = ""

@@ -164,9 +164,7 @@ class Workshop:
             raise
         try:
             facts = self._foundation.facts
-            return await publish(
-                self._layers, pending, live.machine, image, facts, live.awake.nonce
-            )
+            return await publish(self._layers, pending, image, facts, live.awake.nonce)
         finally:
             self._flats.release(parent.id)
 

@@ -65,7 +65,7 @@ class Studio:
     async def publish(self, pending: Draft) -> Checkpoint:
         """Make the capture a checkpoint."""
         image = self.machine.spec.memory.path
-        return await publish(self.store, pending, self.machine, image, FACTS, "c0ffee")
+        return await publish(self.store, pending, image, FACTS, "c0ffee")
 
     def done(self) -> list[str]:
         """What QEMU and the guest were told, in order, as far as it stops and starts."""

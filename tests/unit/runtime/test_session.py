@@ -115,6 +115,20 @@ async def test_a_checkpoint_that_cannot_be_recorded_leaves_no_files(tmp_path: Pa
 
 
 @in_a_loop
+async def test_the_disk_of_a_checkpoint_that_was_not_recorded_is_in_the_next_one(
+    tmp_path: Path,
+) -> None:
+    async with office(tmp_path) as it:
+        it.journal.full = frozenset({"checkpoints"})
+        with pytest.raises(StorageError):
+            await it.session.checkpoint("failed")
+        assert it.machine("main").saved == 0
+        it.journal.full = frozenset()
+        await it.session.checkpoint("next")
+        assert it.machine("main").saved == 1
+
+
+@in_a_loop
 async def test_a_silent_machine_is_not_brought_to_rest_to_be_saved(tmp_path: Path) -> None:
     async with office(tmp_path) as it:
         as_it_was = snapshot(it)
