@@ -63,7 +63,7 @@ class RunningMachine:
 
 def running_machines(home: Home) -> list[RunningMachine]:
     """The QEMUs of a home that this user runs, whoever started them."""
-    begins = f"{_CONSOLE}{escaped(home.live)}/".encode()
+    begins = os.fsencode(f"{_CONSOLE}{escaped(home.live)}/")
     found = [_machine(int(it.name), begins) for it in Path("/proc").iterdir() if it.name.isdigit()]
     return [machine for machine in found if machine is not None]
 
@@ -212,6 +212,20 @@ def _unfinished(home: Home, known: set[str]) -> list[Leak]:
     return swept
 
 
+def _can_be_seen(folder: Path) -> bool:
+    """Whether it is known who holds a folder, if anybody does.
+
+    It is not where the system lists no locks, or those of other containers.
+    """
+    if holder(folder) is not None:
+        return True
+    try:
+        with _closed(folder):
+            return True
+    except BlockingIOError:
+        return False
+
+
 def _found(path: Path) -> Leak:
     return Leak(
         kind=LeakKind.SOCKET if path.suffix == ".sock" else LeakKind.FOLDER,
@@ -240,6 +254,8 @@ def own_memory(pid: int) -> int:
 
 
 def _end(machine: RunningMachine, home: Home) -> Leak | None:
+    if not _can_be_seen(_lock(home, machine.session)):
+        return None
     try:
         process = os.pidfd_open(machine.pid)
     except ProcessLookupError:

@@ -1,6 +1,7 @@
 """A session is open in one process; who finds it open hears in which, or opens one beside it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -121,6 +122,31 @@ def test_one_that_is_removed_while_it_is_opened_is_made_anew(home: Home) -> None
                 assert record.id != CLOSED
                 assert journal.session(record.id) == record
         assert not (home.layers / CLOSED).exists()
+
+
+def test_a_folder_that_was_removed_by_who_held_it_is_not_held(home: Home) -> None:
+    folder = home.layers / CLOSED
+    missing: list[FileNotFoundError] = []
+
+    def hold_it_next() -> None:
+        try:
+            with locked(folder, wait=True):
+                pass
+        except FileNotFoundError as error:
+            missing.append(error)
+
+    for made_anew in (False, True):
+        folder.mkdir(exist_ok=True)
+        with locked(folder, wait=False):
+            waiting = Thread(target=hold_it_next)
+            waiting.start()
+            # It has it open by then: what it waits for is the one that goes.
+            waiting.join(timeout=0.2)
+            shutil.rmtree(folder)
+            if made_anew:
+                folder.mkdir()
+        waiting.join()
+    assert [error.filename for error in missing] == [str(folder)] * 2
 
 
 def test_who_holds_a_folder_is_told_without_disturbing_it(home: Home) -> None:

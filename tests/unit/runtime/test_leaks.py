@@ -101,6 +101,18 @@ def test_a_machine_of_whoever_has_its_session_is_left_alone(home: Home) -> None:
         assert is_running(pid)
 
 
+def test_a_machine_is_left_alone_where_the_system_does_not_tell_who_holds_its_session(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("branchpoint_vmruntime.locks._LOCKS", tmp_path / "locks")
+    with_sessions(home)
+    with machine(home, OPEN, orphaned=True) as pid:
+        with locked(home.layers / OPEN, wait=False):
+            assert sweep(home) == []
+            assert is_running(pid)
+        assert [leak.pid for leak in sweep(home)] == [pid]
+
+
 def test_a_machine_of_another_home_is_left_alone(home: Home, tmp_path: Path) -> None:
     other = Home(tmp_path / "other", tmp_path / "other" / "run")
     other.ensure()
