@@ -11,6 +11,9 @@ from branchpoint_vmruntime.saving import Saving
 from branchpoint_vmruntime.session import RollbackReport, WakeReason
 from branchpoint_vmruntime.waking import Waking, abandon
 
+# What such a branch leaves needs no checkpoint of its own.
+_SAVED_AT_THEIR_LAST = (BranchState.PAUSED, BranchState.PARKED)
+
 
 class RollingBack:
     """Joins saving and waking. Only its session calls it, one thing after another."""
@@ -43,9 +46,10 @@ class RollingBack:
             await self._saving.let_run_on(going, pending)
             raise
         awake_ms = _since(began)
-        left = going.live
+        left, saved = going.live, None
+        if safety and going.state in _SAVED_AT_THEIR_LAST:
+            saved, note = self._register.tree().checkpoint(going.record.head), ""
         going.become(record, live)
-        saved = None
         try:
             if pending is not None and left is not None:
                 saved, note = await self._saving.publish_safety(pending, left)

@@ -215,6 +215,22 @@ async def test_a_paused_branch_is_forked_from_its_last_moment_without_being_resu
 
 
 @in_a_loop
+async def test_what_a_paused_branch_leaves_when_it_goes_back_is_its_last_moment(
+    tmp_path: Path,
+) -> None:
+    async with office(tmp_path) as it:
+        goal = await it.session.checkpoint("goal")
+        paused = await it.session.pause()
+        before = it.session.checkpoints()
+        report = await it.session.rollback(goal)
+        assert (report.safety, report.safety_note) == (paused.checkpoint, "")
+        assert it.session.checkpoints() == before
+        await it.session.pause()
+        report = await it.session.rollback(goal, safety=False)
+        assert (report.safety, report.safety_note) == (None, "not taken: --no-safety")
+
+
+@in_a_loop
 async def test_a_branch_that_cannot_be_resumed_stays_paused_and_can_be_tried_again(
     tmp_path: Path,
 ) -> None:
