@@ -13,7 +13,10 @@ from branchpoint_vmruntime.session import (
     RollbackReport,
 )
 
-_STYLE = "font-family:var(--jp-code-font-family,monospace);white-space:pre;line-height:1.4"
+_STYLE = "font-family:var(--jp-code-font-family,monospace);line-height:1.4"
+# A page is often narrower than a line: what it does not show, nobody reads.
+_ROW = "white-space:pre-wrap;overflow-wrap:anywhere;padding-left:2ch;text-indent:-2ch"
+_AS_IT_IS = "white-space:pre"
 _DIM = "opacity:.65"
 
 
@@ -32,10 +35,11 @@ class Line:
         return f"{self.mark} {self._padded(width)}   {facts}".rstrip()
 
     def html(self, width: int) -> str:
-        """As HTML, the same columns."""
+        """As HTML, the same columns; what is too long for the page goes on below, indented."""
         facts = escape(" · ".join(fact for fact in self.facts if fact))
         name = escape(self._padded(width))
-        return f'{escape(self.mark)} <b>{name}</b>   <span style="{_DIM}">{facts}</span>'
+        told = f'{escape(self.mark)} <b>{name}</b>   <span style="{_DIM}">{facts}</span>'
+        return f'<div style="{_ROW}">{told}</div>'
 
     def _padded(self, width: int) -> str:
         return f"{self.name:<{width}}" if self.in_columns else self.name
@@ -50,7 +54,7 @@ class Verbatim(Line):
 
     def html(self, width: int) -> str:
         """As HTML."""
-        return escape(self.name)
+        return f'<div style="{_AS_IT_IS}">{escape(self.name) or "<br>"}</div>'
 
 
 def as_text(lines: Sequence[Line]) -> str:
@@ -62,7 +66,7 @@ def as_text(lines: Sequence[Line]) -> str:
 def as_html(lines: Sequence[Line]) -> str:
     """Lines as HTML."""
     width = _width(lines)
-    rows = "\n".join(line.html(width) for line in lines)
+    rows = "".join(line.html(width) for line in lines)
     return f'<div style="{_STYLE}">{rows}</div>'
 
 

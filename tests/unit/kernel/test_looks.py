@@ -3,7 +3,15 @@
 from branchpoint_kernel import columns
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.publisher import error_content
-from branchpoint_kernel.rendering import Line, as_html, as_text, duration, note, size
+from branchpoint_kernel.rendering import (
+    Line,
+    Verbatim,
+    as_html,
+    as_text,
+    duration,
+    note,
+    size,
+)
 from branchpoint_vmruntime.errors import MissingToolError, UnknownNameError
 
 
@@ -20,6 +28,16 @@ def test_nothing_from_outside_becomes_html() -> None:
     html = as_html([Line("●", "<script>", ("a & b",))])
     assert "<script>" not in html
     assert "a &amp; b" in html
+
+
+def test_a_line_that_is_longer_than_the_page_is_wide_goes_on_below() -> None:
+    assert "white-space:pre-wrap" in as_html([note("↩", "a notebook", "with much to say")])
+
+
+def test_a_table_keeps_its_columns_and_its_empty_lines() -> None:
+    html = as_html([Verbatim("", text, in_columns=False) for text in ("a  b", "")])
+    assert "pre-wrap" not in html
+    assert '<div style="white-space:pre">a  b</div><div style="white-space:pre"><br></div>' in html
 
 
 def test_figures_are_rounded_as_people_say_them() -> None:
