@@ -1,0 +1,174 @@
+"""What must hold after a fault: in the session that goes on, and in a home that nobody has open."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.fault_operations import EXPORTED, IMPORTED, KEPT, KEY, OPERATIONS, Scene, held
+from tests.support.faults import Kind
+
+from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.leaks import leaks, running_machines, sweep
+from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.owned_session import OwnedSession
+from branchpoint_vmruntime.storage.package_stream import PackageReader
+from branchpoint_vmruntime.storage.verifying import verify
+
+QUIET = Manifest.parse("idle_pause: off")
+_PATIENCE_S = 5.0
+_DEEPEST = 10
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What came of one attempt. `struck` is the step the fault was at; "" if there is none such.
+
+    `error` is what the operation ended with; `wrong` is what should not be, nothing if all is well.
+    """
+
+    op: str
+    kind: str
+    at: int | str
+    struck: str = ""
+    error: str = ""
+    wrong: str = ""
+    steps: list[str] = field(default_factory=list[str])
+    reported: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    seconds: float = 0.0
+
+
+async def carry_on(session: OwnedSession) -> None:
+    """Of a session whose machines were killed in the middle, every branch can be taken up again."""
+    for branch in session.branches():
+        if branch.state in (BranchState.LOST, BranchState.PARKED):
+            await session.resume(branch.name)
+        if branch.state is not BranchState.DROPPED:
+            ran = await (await session.awake(branch.name)).run("print(open(value).read() == value)")
+            assert ran.text.strip() == "True", ran
+
+
+async def goes_on(op: str, scene: Scene, outcome: Outcome) -> None:
+    """The session after an error: as it was, and what it does next is saved whole."""
+    session = scene.session
+    _records_are_there(scene.home)
+    # What cannot be removed now is swept later.
+    if outcome.kind != Kind.DEAD and not outcome.struck.startswith(("os.remove", "os.rmdir")):
+        _nothing_half_made(scene.home)
+    value = await scene.held()
+    allowed = {value for name, value in outcome.reported if name == "current"}
+    assert value in (allowed or {scene.value, KEPT}), (value, scene.value, outcome.reported)
+    await OPERATIONS[op].settle(scene)
+    assert [b.state for b in session.branches() if b.state is not BranchState.DROPPED] == [
+        BranchState.LIVE
+    ]
+    value = await scene.held()
+    after = await session.checkpoint("after")
+    await session.rollback(after, safety=False)
+    assert await scene.held() == value
+    for name, expected in outcome.reported:
+        if name not in ("current", "removed"):
+            await _peeked(session, name, expected)
+    if len(session.path(after)) > _DEEPEST:
+        await session.rollback(KEPT, safety=False)
+        await session.remove([c for c in session.checkpoints() if c.label != KEPT])
+
+
+async def _peeked(session: OwnedSession, checkpoint: str, expected: str) -> None:
+    found = session.find(checkpoint)
+    async with session.peek(found) as looked_into:
+        ran = await looked_into.run("print(value, open(value).read())")
+        assert ran.text.split() == [expected, expected], (found.label, ran)
+
+
+async def looked(home: Home, out: Path, outcome: Outcome) -> None:
+    """AssertionError with what is wrong with a home after an attempt."""
+    sweep(home)
+    began = time.monotonic()
+    while running_machines(home):
+        assert time.monotonic() < began + _PATIENCE_S, "a machine has outlived its owner"
+        await asyncio.sleep(0.02)
+    assert leaks(home) == []
+    assert sweep(home) == []
+    _records_are_there(home)
+    _nothing_left(home)
+    found = await verify(home)
+    assert found.whole, found
+    assert not found.strays, found.strays
+    reported = outcome.reported
+    _exported(out, outcome)
+    with Journal.read(home.database) as journal:
+        known = {str(c.id) for c in journal.every_checkpoint()}
+        keys = {record.key for record in journal.sessions()}
+    if outcome.op == "import":
+        assert (IMPORTED in keys) >= any(name == "imported" for name, _ in reported)
+        if IMPORTED not in keys:
+            return
+        await _answers(home, IMPORTED, outcome)
+        return
+    checkpoints = [name for name, _ in reported if name not in ("current", "removed", "exported")]
+    assert known >= set(checkpoints) - _removed(outcome), "what was reported is gone"
+    assert not known & _removed(outcome), "what was removed is back"
+    await _answers(home, KEY, outcome)
+
+
+async def _answers(home: Home, key: str, outcome: Outcome) -> None:
+    """The session carries on, with what it should hold; all that was reported can be gone to."""
+    async with Runtime(home) as runtime, runtime.session(QUIET, key=key, fresh=False) as session:
+        if session.current.state is not BranchState.PAUSED:
+            await session.resume()
+        value = await held(session)
+        expected = [value for name, value in outcome.reported if name == "current"]
+        assert not expected or value == expected[-1], (value, outcome.reported)
+        for name, wanted in outcome.reported:
+            if name not in ("current", "removed", "exported", "imported"):
+                await _peeked(session, name, wanted)
+        after = await session.checkpoint("after")
+        await session.rollback(after, safety=False)
+        assert await held(session) == value
+    assert leaks(home) == []
+
+
+def _removed(outcome: Outcome) -> set[str]:
+    return {value for name, value in outcome.reported if name == "removed"}
+
+
+def _exported(out: Path, outcome: Outcome) -> None:
+    file = out / EXPORTED
+    assert file.exists() >= any(name == "exported" for name, _ in outcome.reported)
+    if file.exists():
+        with file.open("rb") as source:
+            assert PackageReader(source).package.layers
+    if outcome.kind != Kind.KILL:
+        assert not [path for path in out.iterdir() if path != file], list(out.iterdir())
+
+
+def _records_are_there(home: Home) -> None:
+    with Journal.read(home.database) as journal:
+        for each in journal.every_checkpoint():
+            folder = home.layers / (each.session or "base") / each.id
+            assert folder.is_dir(), f"{each.label} is on record and has no files"
+
+
+def _nothing_half_made(home: Home) -> None:
+    halves = [p for p in home.root.rglob("*.part") if "images" not in p.parts]
+    assert halves == [], halves
+
+
+def _nothing_left(home: Home) -> None:
+    """Nothing but what is on record."""
+    _nothing_half_made(home)
+    with Journal.read(home.database) as journal:
+        sessions = {str(record.id) for record in journal.sessions()}
+        known = {(str(c.session or "base"), str(c.id)) for c in journal.every_checkpoint()}
+    there = {(p.parent.name, p.name) for p in home.layers.glob("*/*")}
+    assert there == known, there ^ known
+    for place in (home.live, home.flat, home.run):
+        left = [path.name for path in place.iterdir() if not path.name.startswith(".")]
+        assert left == [], (place, left)
+    for place in (home.layers, home.root / "sessions"):
+        if place.exists():
+            names = {path.name for path in place.iterdir()} - {"base"}
+            assert names <= sessions, (place, names - sessions)
