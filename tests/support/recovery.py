@@ -1,4 +1,4 @@
-"""One action on an effects server at a time, cut into by a rollback, a fork, or parking."""
+"""One action on an effects server at a time, cut into by a rollback, a fork, or a pause."""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -15,7 +15,7 @@ from branchpoint_vmruntime.lineage.journal import Journal
 
 Way = Literal["rollback", "fork", "resume"]
 Trouble = Literal["fine", "expired", "withdrawn"]
-MAIN, STANDBY, READY = "main", "standby", "ready"
+MAIN, READY = "main", "ready"
 STATUS = {"expired": 401, "withdrawn": 403}
 REFUSAL = {
     "expired": "401 the credential has expired",
@@ -105,7 +105,6 @@ class Edge:
         self.kernel.run(f"%secrets add TOKEN --host 127.0.0.1:{port} --from file:{self.credential}")
         self.kernel.run(PROGRAM.format(port=port))
         self.kernel.run(f"%checkpoint {READY}")
-        self.kernel.run(f"%fork 1 --names {STANDBY}")
 
     def name(self, *parts: str) -> str:
         """A name for an action that no other has."""
@@ -124,8 +123,8 @@ class Edge:
                 origin = f" --from {READY}" if back else ""
                 return name, self.kernel.run(f"%fork 1 --names {name}{origin}").text
             case "resume":
-                self.kernel.run(f"%keep {STANDBY}")
-                return MAIN, self.kernel.run(f"%switch {MAIN}").text
+                self.kernel.run("%pause")
+                return MAIN, self.kernel.run("%resume").text
 
     def leave(self, branch: str) -> None:
         """Be done with a branch."""
