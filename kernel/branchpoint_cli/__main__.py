@@ -11,6 +11,7 @@ import argcomplete
 
 from branchpoint_cli.failing import near, status_of, tell
 from branchpoint_cli.screen import NobodyReadsError, let_go, standard_error, standard_output
+from branchpoint_vmruntime.entering import enter
 from branchpoint_vmruntime.errors import BranchpointError
 
 INTERRUPTED = 130
@@ -154,6 +155,8 @@ def arguments(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; errors in words, with what to do."""
+    if argv is None:
+        enter()
     words = sys.argv[1:] if argv is None else argv
     try:
         return _run(words)

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import SessionRecord
@@ -123,7 +124,7 @@ def the_only_one(sessions: Sequence[SomeSession]) -> SomeSession:
 def named(name: str, sessions: Sequence[SomeSession]) -> SomeSession:
     """The session of that key, of a notebook at that path, or whose id begins so."""
     path = os.path.normpath(Path(name).absolute())
-    for wanted in (name, path):
+    for wanted in (as_key(name), as_key(path)):
         for session in sessions:
             if wanted in (session.key, session.id):
                 return session

@@ -14,7 +14,9 @@ from branchpoint_kernel.messages import Stamp
 from branchpoint_kernel.relay import Opened, Opening, Relay
 from branchpoint_kernel.returning import Returning
 from branchpoint_kernel.sockets import Connection, front_end
+from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.control_ops import BY_KERNEL
+from branchpoint_vmruntime.entering import enter
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.runtime import Runtime
@@ -27,10 +29,9 @@ EXIT_WITHIN_S = 2.0
 def session_key(connection_file: Path) -> str:
     """What finds this notebook's session again: its path, if Jupyter told us."""
     if named := os.environ.get("BRANCHPOINT_SESSION"):
-        return named
-    if notebook := os.environ.get("JPY_SESSION_NAME"):
-        return str(Path(notebook).absolute())
-    return str(connection_file.absolute())
+        return as_key(named)
+    notebook = os.environ.get("JPY_SESSION_NAME")
+    return as_key(str(Path(notebook or connection_file).absolute()))
 
 
 @asynccontextmanager
@@ -98,4 +99,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    enter()
     main(sys.argv[1:])

@@ -49,7 +49,8 @@ class Returning:
         except FileNotFoundError:
             return False
         self._restarted.unlink()
-        return age_s < RESTARTED_WITHIN_S
+        # A clock that was set back does not make what was long ago recent.
+        return abs(age_s) < RESTARTED_WITHIN_S
 
 
 def way_back(session: Session) -> list[Line]:
@@ -79,7 +80,9 @@ def _last_left(session: Session, points: dict[CheckpointId, Checkpoint]) -> Bran
         and (point := points.get(branch.record.head)) is not None
         and point.kind is not CheckpointKind.BASE
     ]
-    return max(left, key=lambda it: points[it.record.head].created_at, default=None)
+    # As they came to be, whatever the clock said then.
+    order = {point: number for number, point in enumerate(points)}
+    return max(left, key=lambda it: order[it.record.head], default=None)
 
 
 def _elsewhere() -> Line:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from branchpoint_vmruntime.errors import NameTakenError, SessionBusyError
+from branchpoint_vmruntime.errors import NameTakenError, SessionBusyError, StorageError
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import SessionId, SessionRecord
@@ -27,7 +27,7 @@ def claim(
     if it is to be that one `alone`.
     """
     for attempt in range(1, 2 if alone else _MOST_BESIDE + 1):
-        name = key if attempt == 1 else f"{key} ({attempt})"
+        name = as_key(key) if attempt == 1 else f"{as_key(key)} ({attempt})"
         with contextlib.ExitStack() as stack:
             try:
                 record = stack.enter_context(_held(home, journal, name))
@@ -38,6 +38,15 @@ def claim(
             yield record
             return
     raise SessionBusyError(f"too many kernels are open on {key!r}", hint="close some of them")
+
+
+def as_key(text: str) -> str:
+    r"""The key as it is kept: text, also for a notebook at a path that is not UTF-8.
+
+    >>> as_key("/notes/\udcfc.ipynb")
+    '/notes/\\udcfc.ipynb'
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 @contextmanager
@@ -62,7 +71,13 @@ def _held(home: Home, journal: Journal, key: str) -> Generator[SessionRecord]:
 @contextmanager
 def _locked(home: Home, record: SessionRecord) -> Generator[None]:
     folder = home.layers / record.id
-    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"session {record.key!r} cannot be opened: {error}",
+            hint="free some space on that disk, or check its permissions",
+        ) from error
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(folder, wait=False))

@@ -1,6 +1,8 @@
 """Where branchpoint keeps its state on this host."""
 
 import os
+import pwd
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,20 +13,17 @@ OWNER_ONLY = 0o700
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """One user's state: `root` lasts, `run` is for sockets and locks that end with the login."""
+    """One user's state: `root` lasts, `run` is for sockets that end with who answers there."""
 
     root: Path
     run: Path
 
     @classmethod
     def default(cls) -> "Home":
-        """The home the environment names; nothing is made on disk yet."""
+        """The home the environment names; nothing is made on disk yet. StorageError without one."""
         root = _root_from_environment()
-        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-        if os.environ.get("BRANCHPOINT_HOME") or not _usable_runtime_folder(runtime):
-            # A home of its own gets run files of its own: two homes must not meet in one folder.
-            return cls(root, root / "run")
-        return cls(root, Path(runtime) / "branchpoint")
+        # Found by whoever finds the home: a login's own folder is another by ssh, cron and sudo.
+        return cls(root, root / "run")
 
     @property
     def images(self) -> Path:
@@ -91,22 +90,54 @@ class Home:
 
 def _root_from_environment() -> Path:
     named = os.environ.get("BRANCHPOINT_HOME", "")
-    if named:
-        return Path(named).expanduser().absolute()
     data = os.environ.get("XDG_DATA_HOME", "")
-    base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    try:
+        if named:
+            return Path(named).expanduser().absolute()
+        base = Path(data) if data.startswith("/") else _home_of_user() / ".local" / "share"
+    except RuntimeError as error:
+        what = f"{named!r} in BRANCHPOINT_HOME" if named else "this user"
+        raise StorageError(
+            f"there is no home folder for {what}",
+            hint="set HOME, or name a folder of this user's in BRANCHPOINT_HOME",
+        ) from error
     return base / "branchpoint"
 
 
-def _usable_runtime_folder(runtime: str) -> bool:
-    return runtime.startswith("/") and os.access(runtime, os.W_OK | os.X_OK)
+def _home_of_user() -> Path:
+    if os.environ.get("HOME", "").startswith("/"):
+        return Path.home()
+    # Unset, or of no use: what the system knows of this user counts.
+    try:
+        known = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError as error:
+        raise RuntimeError from error
+    if not known.is_absolute():
+        raise RuntimeError
+    return known
 
 
 def _make_private(folder: Path) -> None:
     try:
-        folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
-        # mkdir leaves an existing folder's mode alone, and the umask may take bits from a new one.
-        folder.chmod(OWNER_ONLY)
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise StorageError(
+            f"the folder {str(folder)!r} cannot be used: its name is not UTF-8",
+            hint="name another folder in BRANCHPOINT_HOME",
+        ) from error
+    try:
+        try:
+            folder.mkdir(mode=OWNER_ONLY, parents=True)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
+            # Closed to others it must be; whoever made it read-only has meant that.
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            if mode & ~OWNER_ONLY:
+                folder.chmod(mode & OWNER_ONLY)
+        else:
+            # The umask may have taken bits from it.
+            folder.chmod(OWNER_ONLY)
         writable = os.access(folder, os.W_OK | os.X_OK)
     except OSError as error:
         raise StorageError(

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from branchpoint_vmruntime.control_facts import OpenSession, OwnerKind, to_json
 from branchpoint_vmruntime.control_ops import Ownership, save_all
+from branchpoint_vmruntime.entering import enter
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.manifest import Manifest
@@ -213,4 +214,5 @@ async def _own(home: Home, told: Told, manifest: Manifest, options: argparse.Nam
 
 
 if __name__ == "__main__":
+    enter()
     sys.exit(main(sys.argv[1:]))

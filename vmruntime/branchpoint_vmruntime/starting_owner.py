@@ -19,6 +19,7 @@ from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import Progress, SilentProgress
 from branchpoint_vmruntime.refusals import error_of
 
+_AS_MODULE = ("-X", "utf8", "-P", "-m")
 _TAIL_BYTES = 2000
 _GONE_S = 10.0
 
@@ -42,7 +43,10 @@ async def start_owner(
     home.ensure()
     shown = progress or SilentProgress()
     reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as output, os.fdopen(reading, "rb", buffering=0) as told:
+    with (
+        tempfile.TemporaryFile(dir=home.cache) as output,
+        os.fdopen(reading, "rb", buffering=0) as told,
+    ):
         try:
             command = _command(home, writing, manifest, key, folder, fresh=fresh)
             await asyncio.to_thread(_spawn, command, home, writing, output)
@@ -86,7 +90,7 @@ def _command(
 ) -> list[str]:
     files = folder or (manifest.parent if manifest else Path.cwd())
     command = [
-        *("setsid", "--fork", sys.executable, "-P", "-m", "branchpoint_vmruntime.owner"),
+        *("setsid", "--fork", sys.executable, *_AS_MODULE, "branchpoint_vmruntime.owner"),
         f"--root={home.root.absolute()}",
         f"--run={home.run.absolute()}",
         f"--tell={writing}",

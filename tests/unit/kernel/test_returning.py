@@ -115,6 +115,12 @@ def test_the_branch_saved_last_and_the_newest_named_checkpoint_are_offered() -> 
     assert line.facts[1] == "%rollback loaded goes back to that checkpoint"
 
 
+def test_what_was_saved_last_is_offered_although_the_clock_was_set_back() -> None:
+    early = point("auto-1", CheckpointKind.AUTO, -9000)
+    (line,) = way_back(left(TWO, [LOADED, early]))
+    assert line.facts[0].startswith("%switch ridge~1 carries on from auto-1 ")
+
+
 def test_nothing_is_said_where_nothing_was_saved() -> None:
     dropped = LeftBranch("main~1", "base", BranchState.DROPPED)
     assert way_back(left([dropped], [])) == []
@@ -126,7 +132,7 @@ def test_it_is_said_once(tmp_path: Path) -> None:
     assert returning.say() == []
 
 
-@pytest.mark.parametrize(("later_s", "count"), [(5, 0), (3600, 1)])
+@pytest.mark.parametrize(("later_s", "count"), [(5, 0), (3600, 1), (-3600, 1)])
 def test_nothing_is_said_after_a_restart_by_the_user_but_long_after_it_is(
     tmp_path: Path, later_s: int, count: int
 ) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def test_a_session_has_one_authority_for_ever(tmp_path: Path) -> None:
 def test_two_sessions_have_two(tmp_path: Path) -> None:
     one, other = Authority.of(tmp_path / "a"), Authority.of(tmp_path / "b")
     assert one.certificate_pem != other.certificate_pem
+
+
+def test_a_clock_that_is_set_back_by_years_comes_to_no_time_before_it(tmp_path: Path) -> None:
+    pem = Authority.of(tmp_path).certificate_pem.encode()
+    years_ago = datetime.now(UTC) - timedelta(days=5 * 365)
+    assert x509.load_pem_x509_certificate(pem).not_valid_before_utc < years_ago
 
 
 def test_its_key_is_its_owners_alone_and_never_given_away(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_beside_one_that_is_open_another_is_opened(home: Home) -> None:
         assert [it.key for it in journal.sessions()][2:] == [f"{KEYS[OPEN]} (2)"]
 
 
+def test_a_notebook_at_a_path_that_is_not_utf_8_has_a_session_like_any(home: Home) -> None:
+    path = os.fsdecode(b"/notes/\xfc.ipynb")
+    with journal_of(home) as journal:
+        with claim(home, journal, path) as made:
+            assert made.key == r"/notes/\udcfc.ipynb"
+        with claim(home, journal, path) as again:
+            assert again.id == made.id
+
+
 def test_the_refusal_says_which_process_has_it(home: Home) -> None:
     with journal_of(home) as journal, held_by_another(home.layers / OPEN) as pid:
         with (

@@ -80,11 +80,12 @@ def total_size(runs: Sequence[Run]) -> int:
 
 def _mappings(pid: int, image: Path) -> Iterator[_Mapping]:
     # The table gives the path with every link followed, and line ends escaped.
-    name = str(image.resolve()).replace("\n", "\\012")
-    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+    name = os.fsencode(image.resolve()).replace(b"\n", b"\\012")
+    # In bytes, and by line ends alone: a name may hold whatever else ends a line of text.
+    for line in Path(f"/proc/{pid}/maps").read_bytes().split(b"\n"):
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5] == name:
-            first, last = (int(part, 16) for part in fields[0].split("-"))
+            first, last = (int(part, 16) for part in fields[0].split(b"-"))
             yield _Mapping(first, last, int(fields[2], 16))
 
 

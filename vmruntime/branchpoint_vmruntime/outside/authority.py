@@ -1,5 +1,6 @@
 """A session's certificate authority, for hosts whose HTTPS is opened here; and whom to trust."""
 
+import contextlib
 import os
 import ssl
 import tempfile
@@ -19,7 +20,9 @@ from branchpoint_vmruntime.outside import pip_configuration
 from branchpoint_vmruntime.outside.names import address_of
 
 FILE = "ca.pem"
-_CA_LIFE = timedelta(days=3650)
+# Kept for long: a clock that is set back must not come to before it began.
+_CA_FROM = datetime(2020, 1, 1, tzinfo=UTC)
+_CA_LIFE = timedelta(days=36500)
 # The most that all clients accept.
 _LEAF_LIFE = timedelta(days=397)
 # A machine's clock may be behind the host's until it has been set.
@@ -67,7 +70,7 @@ class Authority:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "branchpoint, this session")])
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         certificate = (
-            _blank(name, name, key.public_key(), _CA_LIFE)
+            _blank(name, name, key.public_key(), _CA_FROM, _CA_FROM + _CA_LIFE)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .add_extension(identifier, critical=False)
@@ -97,11 +100,11 @@ class Authority:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])
-        with tempfile.NamedTemporaryFile(prefix="branchpoint-leaf-") as file:
-            # The module of the standard library takes certificates from files alone.
+        # The module of the standard library takes certificates from files alone: one in memory.
+        with os.fdopen(os.memfd_create("leaf"), "wb") as file:
             file.write(_key_pem(self._leaf_key) + _pem(self._leaf(host)))
             file.flush()
-            context.load_cert_chain(file.name)
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
         return context
 
     def _leaf(self, host: str) -> x509.Certificate:
@@ -109,11 +112,12 @@ class Authority:
         named = x509.DNSName(host) if address is None else x509.IPAddress(address)
         public, signer = self._leaf_key.public_key(), self._key.public_key()
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "opened by branchpoint")])
+        begins = datetime.now(UTC) - _EARLIER
         server = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         identifier = x509.SubjectKeyIdentifier.from_public_key(public)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer)
         return (
-            _blank(subject, self._certificate.subject, public, _LEAF_LIFE)
+            _blank(subject, self._certificate.subject, public, begins, begins + _LEAF_LIFE)
             .add_extension(x509.SubjectAlternativeName([named]), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
@@ -161,17 +165,20 @@ def _read(place: str) -> str:
 
 
 def _blank(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, life: timedelta
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    begins: datetime,
+    ends: datetime,
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _EARLIER)
-        .not_valid_after(now - _EARLIER + life)
+        .not_valid_before(begins)
+        .not_valid_after(ends)
     )
 
 
@@ -206,8 +213,15 @@ def _write(file: Path, text: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     # Made by mkstemp, which asks for mode 0600.
     with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as made:
-        made.write(text)
-    Path(made.name).replace(file)
+        part = Path(made.name)
+        try:
+            made.write(text)
+            made.close()
+            part.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
 
 
 def _damaged(file: Path) -> DamagedError:
