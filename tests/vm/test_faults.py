@@ -41,6 +41,7 @@ ERRORS = [
     ("fork", Kind.FULL, "overlay"),
     ("keep", Kind.EIO, "sqlite COMMIT"),
     ("export", Kind.FULL, "os.fsync"),
+    ("open", Kind.FULL, "/live"),
 ]
 
 

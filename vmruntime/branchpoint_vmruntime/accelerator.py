@@ -1,6 +1,8 @@
 """Which accelerator machines run under here, found out by booting a tiny guest under it."""
 
+import contextlib
 import json
+import logging
 import os
 import subprocess
 import time
@@ -14,6 +16,8 @@ from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.host import boot_id, cpu_model, tsc_khz
 from branchpoint_vmruntime.image.guest_image import GuestImage
 from branchpoint_vmruntime.tools import QemuProgram, Tools
+
+log = logging.getLogger(__name__)
 
 DEVICE = Path("/dev/kvm")
 DEADLINE_S = 8
@@ -117,8 +121,13 @@ def _now(name: Name, reason: str) -> Accelerator:
 def _remember(memory: Path, key: str, found: Accelerator) -> None:
     facts = {**asdict(found), "tried_at": found.tried_at.isoformat(), "key": key}
     part = memory.with_suffix(f".{os.getpid()}")
-    part.write_text(json.dumps(facts) + "\n")
-    part.replace(memory)
+    try:
+        part.write_text(json.dumps(facts) + "\n")
+        part.replace(memory)
+    except OSError as error:
+        log.warning("what machines run under has to be tried again the next time: %s", error)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _recall(memory: Path, key: str) -> Accelerator | None:

@@ -132,7 +132,11 @@ async def _prepare_overlay(machine: Machine, monitor: Monitor, template: Path) -
     node = f"overlay-{secrets.token_hex(4)}"
     fresh = _FreshOverlay(node, machine.folder / f"{node}.qcow2")
     make_overlay(fresh.path, template)
-    await monitor.add_node(disk_node(node, fresh.path, read_only=False, below=None))
+    try:
+        await monitor.add_node(disk_node(node, fresh.path, read_only=False, below=None))
+    except BaseException:
+        fresh.path.unlink(missing_ok=True)
+        raise
     return fresh
 
 

@@ -43,6 +43,7 @@ async def launch(
     except OSError as error:
         for sock in ours:
             sock.close()
+        shutil.rmtree(folder, ignore_errors=True)
         raise MachineStartError(f"QEMU could not be started: {error}") from error
     finally:
         for sock in theirs:

@@ -18,7 +18,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def make_overlay(path: Path, template: Path) -> Path:
     """A fresh overlay at that path; room is set aside beyond its end if the file system can."""
-    shutil.copyfile(template, path)
+    try:
+        shutil.copyfile(template, path)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
     with path.open("r+b") as file:
         start = ctypes.c_long(os.fstat(file.fileno()).st_size)
         _libc.fallocate(

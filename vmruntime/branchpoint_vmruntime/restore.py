@@ -1,5 +1,6 @@
 """Start a machine from a checkpoint: map its memory, load its devices, wake it."""
 
+import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -93,7 +94,11 @@ async def wake_standing(
 def fresh_overlay(folder: Path, template: Path) -> Path:
     """Make a machine's folder with an empty overlay in it, and give the overlay."""
     folder.mkdir(mode=0o700, parents=True)
-    return make_overlay(folder / "overlay.qcow2", template)
+    try:
+        return make_overlay(folder / "overlay.qcow2", template)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def spec_maker(

@@ -14,7 +14,7 @@ from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
 from branchpoint_vmruntime.claiming import claim
 from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
-from branchpoint_vmruntime.errors import HostError
+from branchpoint_vmruntime.errors import HostError, StorageError
 from branchpoint_vmruntime.exec_control import exec_upgrade
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.groundwork import base_for, bases, default_image, image_for
@@ -26,7 +26,7 @@ from branchpoint_vmruntime.image.progress import Progress, SilentProgress
 from branchpoint_vmruntime.image.recipe import Recipe
 from branchpoint_vmruntime.leaks import Leak, sweep
 from branchpoint_vmruntime.ledger.ledger import Ledger
-from branchpoint_vmruntime.lineage import Checkpoint
+from branchpoint_vmruntime.lineage import Checkpoint, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.memory.flat import FlatImages
@@ -201,18 +201,7 @@ class Runtime:
         base = await base_for(self.home, self.journal, foundation, shown)
         wanted = key or f"script-{secrets.token_hex(6)}"
         with claim(self.home, self.journal, wanted, alone=ownership.alone or not fresh) as record:
-            layers = LayerStore(self.home.layers / record.id)
-            layers.sweep({c.id for c in self.journal.checkpoints(record.id)})
-            live = self.home.live / record.id
-            shutil.rmtree(live, ignore_errors=True)
-            live.mkdir(mode=0o700)
-            workshop = Workshop(
-                foundation=foundation,
-                bases=bases(self.home),
-                layers=layers,
-                flats=FlatImages(self.home.flat / record.id),
-                live=live,
-            )
+            workshop = self._workshop(record, foundation)
             remember(self.home.session(record.id), chosen.store)
             register = Register(record, self.journal, base, chosen.store, fresh=fresh)
             edge = open_outside(
@@ -240,8 +229,29 @@ class Runtime:
                 ):
                     yield session
             finally:
-                for folder in (live, self.home.flat / record.id):
-                    shutil.rmtree(folder, ignore_errors=True)
+                for place in (self.home.live, self.home.flat):
+                    shutil.rmtree(place / record.id, ignore_errors=True)
+
+    def _workshop(self, record: SessionRecord, foundation: Foundation) -> Workshop:
+        """The folders of a session, rid of what an earlier owner left; StorageError."""
+        live = self.home.live / record.id
+        try:
+            layers = LayerStore(self.home.layers / record.id)
+            layers.sweep({c.id for c in self.journal.checkpoints(record.id)})
+            shutil.rmtree(live, ignore_errors=True)
+            live.mkdir(mode=0o700)
+            return Workshop(
+                foundation=foundation,
+                bases=bases(self.home),
+                layers=layers,
+                flats=FlatImages(self.home.flat / record.id),
+                live=live,
+            )
+        except OSError as error:
+            raise StorageError(
+                f"session {record.key!r} cannot be opened: {error}",
+                hint="free some space on that disk, or check its permissions",
+            ) from error
 
     def _require_tools(self) -> Tools:
         if self._tools is None:

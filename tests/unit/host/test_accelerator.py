@@ -1,5 +1,6 @@
 """The accelerator is the one under which a guest was seen to run."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def starts(tmp_path: Path) -> int:
 def test_kvm_is_chosen_when_a_guest_ran_under_it(
     home: Home, working: Tools, image: GuestImage
 ) -> None:
+    assert choose_accelerator(home, working, image).name == "kvm"
+
+
+def test_an_answer_that_cannot_be_kept_is_an_answer_all_the_same(
+    home: Home, working: Tools, image: GuestImage
+) -> None:
+    shutil.rmtree(home.cache, ignore_errors=True)
+    home.cache.write_text("a file, where a folder should be")
     assert choose_accelerator(home, working, image).name == "kvm"
 
 

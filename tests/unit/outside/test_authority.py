@@ -1,5 +1,6 @@
 """The certificate authority of a session."""
 
+import errno
 import os
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -50,6 +51,18 @@ def test_an_authority_that_cannot_be_kept_is_told_as_such(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError):
         Authority.of(tmp_path / "file" / "folder")
+
+
+def test_of_an_authority_that_cannot_be_kept_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_self: Path, _target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(StorageError):
+        Authority.of(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("host", ["api.example.org", "127.0.0.1", "::1", "x" * 63 + ".example.org"])

@@ -14,7 +14,7 @@ from tests.unit.runtime.leftovers import CLOSED, KEYS, OPEN, a_home, with_sessio
 
 from branchpoint_vmruntime.claiming import claim
 from branchpoint_vmruntime.control_facts import OwnerKind
-from branchpoint_vmruntime.errors import SessionBusyError
+from branchpoint_vmruntime.errors import SessionBusyError, StorageError
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage.journal import Journal
@@ -191,3 +191,14 @@ def test_what_a_process_is_is_told_by_what_it_was_started_as(
 
 def test_of_a_process_that_has_gone_nothing_is_known() -> None:
     assert owner_kind(1 << 30) is OwnerKind.SCRIPT
+
+
+def test_a_session_whose_folder_cannot_be_made_is_refused_in_words(home: Home) -> None:
+    shutil.rmtree(home.layers)
+    home.layers.write_text("a file, where a folder should be")
+    with (
+        Journal.open(home.database) as journal,
+        pytest.raises(StorageError, match="'new' cannot be opened"),
+        claim(home, journal, "new"),
+    ):
+        pass

@@ -1,5 +1,6 @@
 """A fresh overlay is the template's bytes, with room beyond them until it is given back."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,16 @@ def test_what_was_written_since_is_kept_when_the_rest_is_given_back(overlay: Pat
         file.write(b"more")
     give_back_reserve(overlay)
     assert overlay.read_bytes() == CONTENT + b"more"
+
+
+def test_of_an_overlay_that_cannot_be_written_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(_template: Path, path: Path) -> None:
+        path.write_bytes(CONTENT[:10])
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr("shutil.copyfile", half)
+    with pytest.raises(OSError, match="no space"):
+        make_overlay(tmp_path / "overlay", tmp_path / "template")
+    assert list(tmp_path.iterdir()) == []

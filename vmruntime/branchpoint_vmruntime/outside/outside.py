@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from branchpoint_vmruntime.errors import MachineError
+from branchpoint_vmruntime.errors import MachineError, StorageError
 from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outcome, OutcomeState
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.ledger.once import OnceDesk
@@ -380,5 +380,11 @@ async def open_outside(
 
 
 def _authority_in(folder: Path) -> Authority:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be made: {error.strerror}",
+            hint="free some space on that disk, or check its permissions",
+        ) from error
     return Authority.of(folder)
