@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from branchpoint_kernel.publisher import error_content
 from branchpoint_kernel.rendering import duration
+from branchpoint_vmruntime.errors import BranchpointError
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
@@ -39,6 +41,12 @@ class Column:
                 self.outputs.append({"kind": kind, **content})
             case _:
                 pass
+
+    def fail(self, error: BranchpointError) -> None:
+        """The branch has no machine to run the cell in, or none any more."""
+        self.status = "error"
+        self.failure = str(error)
+        self.add("error", error_content(error))
 
     def record(self) -> dict[str, Any]:
         """What a program wants to know of it."""

@@ -13,7 +13,7 @@ from branchpoint_kernel.columns import Column
 from branchpoint_kernel.commands import RunIn
 from branchpoint_kernel.conversations import Progress
 from branchpoint_kernel.messages import Channel, Message, Request, Stamp
-from branchpoint_kernel.publisher import Publisher, error_content
+from branchpoint_kernel.publisher import Publisher
 from branchpoint_kernel.pumps import Pump, Pumps
 from branchpoint_kernel.records import RECORD_TYPE, Fact, record
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
@@ -75,9 +75,7 @@ class Collecting:
 
     def fail(self, error: BranchpointError) -> None:
         """The branch's machine is gone."""
-        self._column.status = "error"
-        self._column.failure = str(error)
-        self._column.add("error", error_content(error))
+        self._column.fail(error)
         self._finish()
 
     def _finish(self) -> None:
@@ -102,27 +100,45 @@ class Fanout:
         self._awakening = awakening
         self._publisher = publisher
         self._stamp = stamp
+        self._wanted: frozenset[str] = frozenset()
+
+    def wants(self, branch: str) -> bool:
+        """Whether a cell is to run in that branch, or runs there: it is not to be paused."""
+        return branch in self._wanted
 
     async def run(self, request: Request, command: RunIn) -> dict[str, Any]:
         """Run the cell, show the outputs; the reply, an error if it failed in any branch."""
         branches = self._chosen(command)
-        for branch in branches:
-            resumed = await self._awakening.need(branch.name)
+        self._wanted = frozenset(branch.name for branch in branches)
+        try:
+            return await self._run(request, command, branches)
+        finally:
+            self._wanted = frozenset()
+
+    async def _run(
+        self, request: Request, command: RunIn, branches: list[Branch]
+    ) -> dict[str, Any]:
+        sides = [Column(branch.name) for branch in branches]
+        for side in sides:
+            try:
+                resumed = await self._awakening.need(side.name)
+            except BranchpointError as error:
+                if len(sides) == 1:
+                    raise
+                side.fail(error)
+                continue
             if resumed is not None:
                 self._publisher.display(request, resumption(self._session, resumed))
-        pumps = [self._pumps.of(branch) for branch in branches]
-        for pump in pumps:
+        reached = [it for it in zip(branches, sides, strict=True) if it[1].status == "running"]
+        pumps = [(self._pumps.of(branch), side) for branch, side in reached]
+        for pump, _ in pumps:
             self._session.outside.stopping.require(pump.branch.name)
-        sides = [Column(pump.branch.name) for pump in pumps]
         started_s = time.monotonic()
         previewed = asyncio.Event()
         preview = asyncio.create_task(self._preview(request, sides, previewed))
         try:
             await asyncio.gather(
-                *(
-                    self._run_in(pump, side, request, command.body)
-                    for pump, side in zip(pumps, sides, strict=True)
-                )
+                *(self._run_in(pump, side, request, command.body) for pump, side in pumps)
             )
         finally:
             preview.cancel()

@@ -79,7 +79,7 @@ class Notebook:
         self._operations = operations
         self._awakening = Awakening(session, self._pumps, turns)
         self._returning = returning
-        fanout = Fanout(session, self._pumps, publisher, stamp, self._awakening)
+        self._fanout = fanout = Fanout(session, self._pumps, publisher, stamp, self._awakening)
         handover = Handover(self._pumps, publisher, tasks, self.on_stray, self._foreground)
         exploring = Exploring(session, self._pumps, handover, stamp)
         self._calls = Calls(session, operations, handover, exploring, tasks)
@@ -232,7 +232,7 @@ class Notebook:
 
     def _executes(self, branch: str) -> bool:
         """Implements what a session asks before it pauses a branch."""
-        if self._others_execute(branch):
+        if self._others_execute(branch) or self._fanout.wants(branch):
             return True
         if any(it.branch.name == branch and (it.executes or it.holds_queue) for it in self._pumps):
             return True

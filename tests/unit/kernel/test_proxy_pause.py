@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+from tests.support.fake_branch import FakeBranch
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
+from branchpoint_vmruntime.errors import DamagedError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
 
 RESUMED = "▶ main resumed in 0.11 s, paused "
@@ -131,6 +134,37 @@ async def test_a_cell_in_several_branches_resumes_those_that_are_paused() -> Non
         answer = await notebook.run("%%branch all\nprint(x)")
         assert "▶ a resumed" in answer.text
         assert [run["status"] for run in answer.record["runs"]] == ["ok", "ok"]
+
+
+@in_a_loop
+async def test_a_cell_in_several_branches_runs_in_those_that_come_up_and_waits_for_all() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 2 --names a,b")
+        await notebook.run("%pause b")
+        session = notebook.session
+        awake = session.awake
+        refused: list[str] = []
+
+        async def not_b(name: str | None = None) -> FakeBranch:
+            if name != "b":
+                return await awake(name)
+            # It has been long in coming, and the other one idle for as long.
+            try:
+                await session.pause("a")
+            except UsageError as error:
+                refused.append(str(error))
+            raise DamagedError("files are gone of 'paused-b-1'")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(session, "awake", not_b)
+            answer = await notebook.run("%%branch a,b\nbranch.name")
+            alone = await notebook.run("%%branch b\nbranch.name")
+        assert refused == ["a cell runs in branch 'a'"]
+        assert [run["status"] for run in answer.record["runs"]] == ["ok", "error"]
+        assert "'a'" in answer.text
+        assert "files are gone of 'paused-b-1'" in answer.text
+        assert alone.reply["content"]["ename"] == "DamagedError"
+        assert session.branch("a").state is BranchState.PAUSED
 
 
 @in_a_loop
