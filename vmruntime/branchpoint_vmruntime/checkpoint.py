@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +24,12 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.memory.dirty import dirty_runs, total_size
-from branchpoint_vmruntime.memory.layer import differing_runs, write_layer
+from branchpoint_vmruntime.memory.flat import sync_file
+from branchpoint_vmruntime.memory.layer import differing_runs, layer_pieces, write_layer
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk
 from branchpoint_vmruntime.session import Witness, nothing_known
-from branchpoint_vmruntime.storage.digests import write_digests
-from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
+from branchpoint_vmruntime.storage.digests import FileDigest, digest_of, write_digests
+from branchpoint_vmruntime.store import MEMORY, Layer, LayerStore, MachineFacts
 from branchpoint_vmruntime.testimony import hear
 
 _SPARE_BYTES = 16 << 20
@@ -123,11 +125,11 @@ async def publish(
     """
     writing = time.monotonic()
     try:
-        memory_bytes = await asyncio.to_thread(_write_memory, pending, parent_image)
+        memory = await asyncio.to_thread(_write_memory, pending, parent_image)
         pending.staged.write_facts(facts, nonce)
-        hashing = time.monotonic()
-        await asyncio.to_thread(write_digests, pending.staged)
-        hashed_ms = round(1000 * (time.monotonic() - hashing), 3)
+        noting = time.monotonic()
+        await asyncio.to_thread(write_digests, pending.staged, {MEMORY: memory.digest})
+        hashed_ms = round(memory.waited_ms + 1000 * (time.monotonic() - noting), 3)
         layer = await asyncio.to_thread(store.publish, pending.staged, pending.id)
     except BaseException as error:
         store.discard(pending.staged)
@@ -141,7 +143,7 @@ async def publish(
         paused_ms=round(captured.paused_ms, 3),
         total_ms=round(1000 * (done - pending.started_s), 3),
         dirty_bytes=captured.dirty_bytes,
-        memory_bytes=memory_bytes,
+        memory_bytes=memory.digest.bytes,
         device_bytes=layer.devices.stat().st_size,
         disk_bytes=sum(bytes_on_disk(path) for path in layer.disks),
         shared_bytes=bytes_on_disk(captured.image),
@@ -163,7 +165,15 @@ async def publish(
     )
 
 
-def _write_memory(pending: Draft, parent_image: Path) -> int:
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What was written of a memory, and how long its digest took longer than the writing."""
+
+    digest: FileDigest
+    waited_ms: float
+
+
+def _write_memory(pending: Draft, parent_image: Path) -> _Memory:
     captured = pending.captured
     with (
         parent_image.open("rb") as file,
@@ -172,7 +182,14 @@ def _write_memory(pending: Draft, parent_image: Path) -> int:
     ):
         size = len(parent)
         runs = differing_runs(captured.runs, captured.pages, view)
-        return write_layer(pending.staged.memory, size, runs)
+    # Of what is in memory, beside the writing: a pause holds the machine up until both are done.
+    with ThreadPoolExecutor(1, thread_name_prefix="hash") as beside:
+        hashing = beside.submit(digest_of, layer_pieces(size, runs))
+        write_layer(pending.staged.memory, size, runs)
+        sync_file(pending.staged.memory)
+        written = time.monotonic()
+        digest = hashing.result()
+    return _Memory(digest, 1000 * (time.monotonic() - written))
 
 
 def storage_error(error: OSError, *, doing: str = "written") -> StorageError | CheckpointError:

@@ -18,6 +18,7 @@ from branchpoint_vmruntime.errors import (
 )
 from branchpoint_vmruntime.memory.dirty import PAGE
 from branchpoint_vmruntime.memory.layer import apply_layer
+from branchpoint_vmruntime.storage.digests import DIGESTS, check, read_digests
 from branchpoint_vmruntime.store import LayerStore
 
 
@@ -35,6 +36,16 @@ async def test_a_checkpoint_holds_exactly_what_the_machine_has_written(tmp_path:
         assert (tmp_path / "flat").read_bytes() == expected
         assert layer.devices.read_bytes() == b"devices"
         assert (layer.facts(), layer.nonce) == (FACTS, "c0ffee")
+
+
+@in_a_loop
+async def test_what_is_noted_of_a_checkpoint_is_what_its_files_hold(tmp_path: Path) -> None:
+    async with studio(tmp_path) as it:
+        layer = it.store.layer((await it.publish(await it.draft())).id)
+        assert set(read_digests(layer)) == {path.name for path in layer.folder.iterdir()} - {
+            DIGESTS
+        }
+        assert check(layer) == []
 
 
 @in_a_loop

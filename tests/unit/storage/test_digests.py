@@ -11,7 +11,9 @@ from tests.unit.storage.layers import made_layer
 from branchpoint_vmruntime.errors import DamagedError
 from branchpoint_vmruntime.storage.digests import (
     DIGESTS,
+    FileDigest,
     check,
+    digest_of,
     read_digests,
     verifiable,
     write_digests,
@@ -120,3 +122,12 @@ def test_a_note_written_anew_replaces_the_earlier_one(tmp_path: Path) -> None:
     made.memory.write_bytes(b"other")
     write_digests(made)
     assert check(made) == []
+
+
+def test_what_is_known_already_is_noted_and_not_read_again(tmp_path: Path) -> None:
+    made = made_layer(tmp_path, "aaaa1111")
+    elsewhere = FileDigest(sha256="0" * 64, bytes=7)
+    write_digests(made, {MEMORY: elsewhere})
+    noted = read_digests(made)
+    assert noted[MEMORY] == elsewhere
+    assert noted[DEVICES] == digest_of([made.devices.read_bytes()])

@@ -71,16 +71,24 @@ def _stretches(values: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     yield from itertools.pairwise(bounds)
 
 
-def write_layer(path: Path, memory_bytes: int, runs: Sequence[tuple[PageRun, memoryview]]) -> int:
-    """Write a layer file; the number of bytes written. The caller syncs and publishes it."""
+def layer_pieces(
+    memory_bytes: int, runs: Sequence[tuple[PageRun, memoryview]]
+) -> Iterator[bytes | memoryview]:
+    """What a layer file holds, piece by piece in order."""
     table = b"".join(_RUN.pack(run.first, run.count, run.zero) for run, _ in runs)
     facts = _HEADER.pack(_MAGIC, PAGE, len(runs), memory_bytes)
     head = facts + _CHECK.pack(zlib.crc32(table, zlib.crc32(facts))) + table
+    yield head + b"\0" * (-len(head) % PAGE)
+    for run, data in runs:
+        if not run.zero:
+            yield data
+
+
+def write_layer(path: Path, memory_bytes: int, runs: Sequence[tuple[PageRun, memoryview]]) -> int:
+    """Write a layer file; the number of bytes written. The caller syncs and publishes it."""
     with path.open("xb") as file:
-        file.write(head + b"\0" * (-len(head) % PAGE))
-        for run, data in runs:
-            if not run.zero:
-                file.write(data)
+        for piece in layer_pieces(memory_bytes, runs):
+            file.write(piece)
         return file.tell()
 
 

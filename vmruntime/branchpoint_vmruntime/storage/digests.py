@@ -5,9 +5,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from branchpoint_vmruntime.errors import DamagedError
@@ -33,12 +34,19 @@ class Damage:
     what: str
 
 
-def write_digests(layer: Layer) -> Mapping[str, FileDigest]:
+def write_digests(
+    layer: Layer, known: Mapping[str, FileDigest] = MappingProxyType({})
+) -> Mapping[str, FileDigest]:
     """Note what every file of a layer holds; what is noted. For before it is put in place.
 
-    Reads every byte: not for the event loop's thread. An earlier note is replaced.
+    Reads every byte of what is not `known`: not for the event loop's thread. An earlier note is
+    replaced.
     """
-    digests = {path.name: file_digest(path) for path in _files(layer) if path.name != DIGESTS}
+    digests = {
+        path.name: known.get(path.name) or file_digest(path)
+        for path in _files(layer)
+        if path.name != DIGESTS
+    }
     note_digests(layer, digests)
     return digests
 
@@ -96,6 +104,21 @@ def file_digest(path: Path) -> FileDigest:
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         return FileDigest(sha256=sha256, bytes=file.tell())
+
+
+def digest_of(pieces: Iterable[bytes | memoryview]) -> FileDigest:
+    """The digest of a file that holds these, one after another.
+
+    Other threads run meanwhile, so it can be made while the same is being written.
+
+    >>> digest_of([b"ab", b"c"]) == digest_of([b"abc"])
+    True
+    """
+    hashed, size = hashlib.sha256(), 0
+    for piece in pieces:
+        hashed.update(piece)
+        size += len(piece)
+    return FileDigest(sha256=hashed.hexdigest(), bytes=size)
 
 
 def _files(layer: Layer) -> list[Path]:
