@@ -13,15 +13,30 @@ from rich.markdown import Markdown
 
 from branchpoint_cli.bench.explore import explorations
 from branchpoint_cli.bench.figures import Figure, as_json, as_markdown
+from branchpoint_cli.bench.lasting import sessions
 from branchpoint_cli.bench.machines import Bench, forks, pauses, rollbacks, sizes
 from branchpoint_cli.bench.moving import moves
 from branchpoint_cli.bench.outside import outside
 from branchpoint_cli.bench.proxy import round_trips
 from branchpoint_cli.bench.stock import stock
 from branchpoint_vmruntime import Manifest, Runtime, host
+from branchpoint_vmruntime.lineage import Checkpoint
+
+Measure = Callable[[], Awaitable[list[Figure]]]
 
 # What can be measured, in this order.
-PARTS = ("forks", "rollbacks", "stock", "proxy", "explore", "pauses", "sizes", "export", "outside")
+PARTS = (
+    "forks",
+    "rollbacks",
+    "stock",
+    "proxy",
+    "explore",
+    "pauses",
+    "sizes",
+    "export",
+    "outside",
+    "sessions",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +65,23 @@ def run_bench(output: Path, *, runs: int, only: str | None, console: Console) ->
     return 0
 
 
+def measures_of(bench: Bench, start: Checkpoint, runtime: Runtime) -> Mapping[str, Measure]:
+    """What measures each part."""
+    runs = bench.runs
+    return {
+        "forks": lambda: forks(bench, start),
+        "rollbacks": lambda: rollbacks(bench, start),
+        "stock": lambda: stock(bench, start),
+        "proxy": lambda: round_trips(bench),
+        "explore": lambda: explorations(bench),
+        "pauses": lambda: pauses(bench),
+        "sizes": lambda: sizes(bench, start),
+        "export": lambda: moves(bench),
+        "outside": lambda: outside(runtime, runs),
+        "sessions": lambda: sessions(runtime, runs),
+    }
+
+
 async def _measure(parts: Sequence[str], runs: int, console: Console) -> tuple[list[Figure], str]:
     figures: list[Figure] = []
     async with Runtime() as runtime, runtime.session(Manifest()) as session:
@@ -57,17 +89,7 @@ async def _measure(parts: Sequence[str], runs: int, console: Console) -> tuple[l
         bench = Bench(session, runs, runtime.home.live / session.record.id)
         await session.current.run("import itertools; numbers = itertools.count()")
         start = await session.checkpoint("start")
-        measures: Mapping[str, Callable[[], Awaitable[list[Figure]]]] = {
-            "forks": lambda: forks(bench, start),
-            "rollbacks": lambda: rollbacks(bench, start),
-            "stock": lambda: stock(bench, start),
-            "proxy": lambda: round_trips(bench),
-            "explore": lambda: explorations(bench),
-            "pauses": lambda: pauses(bench),
-            "sizes": lambda: sizes(bench, start),
-            "export": lambda: moves(bench),
-            "outside": lambda: outside(runtime, runs),
-        }
+        measures = measures_of(bench, start, runtime)
         for part in parts:
             with console.status(part):
                 measured = await measures[part]()
