@@ -133,7 +133,11 @@ async def looked(home: Home, out: Path, outcome: Outcome) -> None:
 async def _answers(home: Home, key: str, outcome: Outcome) -> None:
     """The session carries on, with what it should hold; all that was reported can be gone to."""
     async with Runtime(home) as runtime, runtime.session(QUIET, key=key, fresh=False) as session:
-        if session.current.state is not BranchState.PAUSED:
+        if outcome.op == "open":
+            # Whether it came to a fresh machine or not, what there was is there.
+            paused = next(b for b in session.branches() if b.state is BranchState.PAUSED)
+            await session.switch(paused.name)
+        elif session.current.state is not BranchState.PAUSED:
             await session.resume()
         value = await held(session)
         expected = [value for name, value in outcome.reported if name == "current"]

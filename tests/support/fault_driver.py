@@ -137,6 +137,7 @@ class Driver:
                 outcome.wrong = f"{outcome.wrong}\nattempt: {told}"
         self._look(home, outcome)
         outcome.seconds = round(time.monotonic() - began, 2)
+        _show(outcome)
         return outcome
 
     def _try_alone(self, home: Home, attempt: Attempt, tell: Tell) -> None:
@@ -196,6 +197,7 @@ class Driver:
                             now.wrong = traceback.format_exc()
                         now.seconds = round(time.monotonic() - began, 2)
                         tell(asdict(now))
+                        _show(now)
                         if now.wrong:
                             return
                         if not now.struck:
@@ -272,6 +274,12 @@ async def _faulted(attempt: Attempt, scene: Scene, faults: Faults, tell: Tell) -
     finally:
         faults.disarm()
         tell({"steps": faults.steps, "struck": faults.struck, "error": error})
+
+
+def _show(outcome: Outcome) -> None:
+    """For whoever waits for every step."""
+    what = f"{outcome.op}, {outcome.kind} at {outcome.at} ({outcome.struck}; {outcome.error})"
+    sys.stderr.write(f"{what}: {outcome.wrong or 'well'}\n")
 
 
 def _of(attempt: Attempt) -> Outcome:
