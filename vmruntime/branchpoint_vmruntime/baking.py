@@ -19,7 +19,8 @@ from branchpoint_vmruntime.errors import (
 )
 from branchpoint_vmruntime.image.command import tail
 from branchpoint_vmruntime.image.wanted import canonical, parse_python, project_name
-from branchpoint_vmruntime.lineage import BranchName, Checkpoint, CheckpointKind, Moment
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind, Moment
+from branchpoint_vmruntime.lineage.naming import BAKED
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.outside.outside import Outside
 from branchpoint_vmruntime.register import Register
@@ -28,7 +29,6 @@ from branchpoint_vmruntime.start_image import BakeReport, Start
 from branchpoint_vmruntime.waking import Waking
 from branchpoint_vmruntime.workshop import Workshop
 
-BAKED = BranchName("image")
 PIP = "pip"
 LIST_TIMEOUT_S = 120.0
 INSTALL_TIMEOUT_S = 1800.0

@@ -24,10 +24,11 @@ from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.words import without_comment
 from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.lineage.naming import RESERVED_BRANCH_NAMES
 from branchpoint_vmruntime.session import MAX_FORKS
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True).filter(
-    lambda name: name != "all"
+    lambda name: name not in RESERVED_BRANCH_NAMES
 )
 
 

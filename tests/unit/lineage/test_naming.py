@@ -8,6 +8,7 @@ from tests.unit.lineage.facts import a_base, a_checkpoint
 from branchpoint_vmruntime.errors import NameTakenError, UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage.naming import (
     MAX_NAME_LENGTH,
+    RESERVED_BRANCH_NAMES,
     branch_names,
     check_branch_name,
     check_label,
@@ -117,6 +118,12 @@ def test_all_is_no_branch_name_but_may_be_a_label() -> None:
         check_branch_name("all")
 
 
+def test_no_branch_is_called_like_the_machine_that_packages_are_baked_in() -> None:
+    assert check_label("image") == "image"
+    with pytest.raises(UsageError, match="%image add"):
+        branch_names(1, ["image"], ["main"])
+
+
 @given(st.sets(st.integers(1, 40)))
 def test_a_numbered_label_is_free_and_above_all_used_ones(used: set[int]) -> None:
     label = next_label("cp", {f"cp-{number}" for number in used})
@@ -142,7 +149,7 @@ def test_default_fork_names_are_valid_distinct_and_free(
 
 @given(st.lists(GOOD_NAMES.filter(str.isprintable), min_size=1, max_size=5, unique_by=check_label))
 def test_requested_names_are_taken_as_they_are(requested: list[str]) -> None:
-    assume("all" not in requested)
+    assume(not RESERVED_BRANCH_NAMES.keys() & set(requested))
     names = branch_names(len(requested), requested, ["main!"])
     assert list(names) == [check_label(name) for name in requested]
 

@@ -4,6 +4,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.storage.moving import (
@@ -13,6 +14,7 @@ from tests.unit.storage.moving import (
     SECOND,
     SESSION,
     Furnished,
+    altered,
     empty_home,
     files_in,
     furnished,
@@ -123,6 +125,23 @@ def test_the_session_is_closed_and_its_branch_paused_at_the_checkpoint(
     assert (branch.name, branch.head, branch.state) == ("main", SECOND, BranchState.PAUSED)
     assert made.session.current == "main"
     assert made.session.key == "/home/me/a.ipynb"
+
+
+def test_what_packages_were_baked_into_is_carried_on_with_as_the_first_branch(
+    there: Furnished, file: Path, tmp_path: Path, here: Home
+) -> None:
+    def baked(header: Any) -> None:
+        header["layers"][-1]["checkpoint"]["branch"] = "image"
+
+    made = take_in(here, altered(file, tmp_path / "baked.bp", change=baked))
+    assert made.checkpoint.branch == "image"
+    with Journal.read(here.database) as journal:
+        session = journal.session(made.session.id)
+    assert session
+    again = export_checkpoint(
+        here, session, made.checkpoint, tmp_path / "again.bp", progress=SilentProgress()
+    )
+    assert again.package.branch == "main"
 
 
 def test_what_was_done_outside_before_belongs_to_the_past(file: Path, here: Home) -> None:

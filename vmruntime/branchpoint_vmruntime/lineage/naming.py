@@ -10,7 +10,13 @@ from branchpoint_vmruntime.lineage import BranchName, Checkpoint
 
 MAX_NAME_LENGTH = 64
 MIN_PREFIX_LENGTH = 4
-RESERVED_BRANCH_NAMES = frozenset({"all"})
+# What the machine is called in which a session's packages are baked: what may leave a machine, and
+# what its placeholders are worth, goes by the branch's name.
+BAKED = BranchName("image")
+RESERVED_BRANCH_NAMES = {
+    "all": "it stands for every branch",
+    BAKED: "the machine that `%image add` installs in is called that",
+}
 _SHOWN_NAMES = 12
 _ASIDE = re.compile(r"~[1-9][0-9]*$")
 _MARKS_ALLOWED = "._-"
@@ -32,8 +38,8 @@ def check_branch_name(text: str) -> BranchName:
     'forest'
     """
     name = _checked("a branch name", text)
-    if name in RESERVED_BRANCH_NAMES:
-        raise UsageError(f"{name!r} cannot be a branch name: it stands for every branch")
+    if why := RESERVED_BRANCH_NAMES.get(name):
+        raise UsageError(f"{name!r} cannot be a branch name: {why}")
     return BranchName(name)
 
 

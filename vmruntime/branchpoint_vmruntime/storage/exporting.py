@@ -32,9 +32,11 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.lineage.naming import BAKED
 from branchpoint_vmruntime.lineage.tree import Tree
 from branchpoint_vmruntime.memory.flat import sync_file
 from branchpoint_vmruntime.memory.sparse import data_ranges
+from branchpoint_vmruntime.register import MAIN
 from branchpoint_vmruntime.storage.digests import DIGESTS, read_digests
 from branchpoint_vmruntime.storage.package_format import (
     CarriedFile,
@@ -171,7 +173,8 @@ def _opened(
     ]
     package = Package(
         session=replace(session, start=session.start if session.start in carried else None),
-        branch=checkpoint.branch,
+        # What was baked is no branch's: where it is taken in, the first one carries on from it.
+        branch=MAIN if checkpoint.branch == BAKED else checkpoint.branch,
         facts=facts,
         image=CarriedImage(
             digest=facts.image,

@@ -21,7 +21,12 @@ from branchpoint_vmruntime.lineage import (
     Operation,
     SessionRecord,
 )
-from branchpoint_vmruntime.lineage.naming import check_branch_name, check_label, is_set_aside
+from branchpoint_vmruntime.lineage.naming import (
+    BAKED,
+    check_branch_name,
+    check_label,
+    is_set_aside,
+)
 from branchpoint_vmruntime.lineage.rows import (
     checkpoint_from_row,
     checkpoint_to_row,
@@ -204,7 +209,8 @@ def _checkpoint(raw: Any) -> Checkpoint:
     _matching(_ID, checkpoint.id)
     if checkpoint.label:
         check_label(checkpoint.label)
-    _branch(checkpoint.branch)
+    if checkpoint.branch != BAKED:
+        _branch(checkpoint.branch)
     _check_cost(checkpoint.cost)
     _check_moment(checkpoint.moment)
     return checkpoint
