@@ -26,8 +26,8 @@ from branchpoint_vmruntime.store import Layer
 
 FREEZE_TIMEOUT_S = 30.0
 _HEADROOM = 32 << 20
-_COPY_THREADS = max(1, min(4, os.cpu_count() or 1))
-_COPY_ALONE = 16 << 20
+COPY_THREADS = max(1, min(4, os.cpu_count() or 1))
+COPY_ALONE = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ async def _copy(pid: int, image: Path, buffer: PageBuffer) -> tuple[list[Run], m
     size = total_size(runs)
     if size > buffer.size:
         buffer = PageBuffer(size)
-    threads = _COPY_THREADS if size > _COPY_ALONE else 1
+    threads = COPY_THREADS if size > COPY_ALONE else 1
     await asyncio.gather(
         *(
             asyncio.to_thread(buffer.copy_from, pid, part, start=start)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from branchpoint_vmruntime.capture import Capture, capture
+from branchpoint_vmruntime.capture import COPY_ALONE, COPY_THREADS, Capture, capture
 from branchpoint_vmruntime.errors import CheckpointError, StorageError
 from branchpoint_vmruntime.lineage import (
     BranchName,
@@ -23,7 +23,7 @@ from branchpoint_vmruntime.lineage import (
     SessionId,
 )
 from branchpoint_vmruntime.machine import Machine
-from branchpoint_vmruntime.memory.dirty import dirty_runs, total_size
+from branchpoint_vmruntime.memory.dirty import dirty_runs, share_out, total_size
 from branchpoint_vmruntime.memory.flat import sync_file
 from branchpoint_vmruntime.memory.layer import differing_runs, layer_pieces, write_layer
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk
@@ -181,7 +181,13 @@ def _write_memory(pending: Draft, parent_image: Path) -> _Memory:
         memoryview(parent) as view,
     ):
         size = len(parent)
-        runs = differing_runs(captured.runs, captured.pages, view)
+        parts = share_out(captured.runs, COPY_THREADS if len(captured.pages) > COPY_ALONE else 1)
+        with ThreadPoolExecutor(len(parts), thread_name_prefix="compare") as threads:
+            comparing = [
+                threads.submit(differing_runs, part, captured.pages[start:], view)
+                for start, part in parts
+            ]
+        runs = [run for compared in comparing for run in compared.result()]
     # Of what is in memory, beside the writing: a pause holds the machine up until both are done.
     with ThreadPoolExecutor(1, thread_name_prefix="hash") as beside:
         hashing = beside.submit(digest_of, layer_pieces(size, runs))

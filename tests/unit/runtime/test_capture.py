@@ -22,8 +22,13 @@ from branchpoint_vmruntime.storage.digests import DIGESTS, check, read_digests
 from branchpoint_vmruntime.store import LayerStore
 
 
+@pytest.mark.parametrize("alone", [0, checkpoint_module.COPY_ALONE])
 @in_a_loop
-async def test_a_checkpoint_holds_exactly_what_the_machine_has_written(tmp_path: Path) -> None:
+async def test_a_checkpoint_holds_exactly_what_the_machine_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: int
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "COPY_THREADS", 2)
+    monkeypatch.setattr(checkpoint_module, "COPY_ALONE", alone)
     async with studio(tmp_path) as it:
         saved = await it.publish(await it.draft())
         layer = it.store.layer(saved.id)
