@@ -250,15 +250,6 @@ async def test_folders_of_sessions_that_are_on_no_record_go(store: SmallStore) -
     assert sorted(named(found, Waste.STRAY)) == ["boot-1234", *["forgotten"] * 4]
 
 
-@in_a_loop
-async def test_while_a_base_is_booted_bases_are_left_alone(store: SmallStore) -> None:
-    store.base("older000", key="before")
-    with locked(store.home.layers, wait=False):
-        found = await collected(store)
-    assert named(found, Waste.BASE) == []
-    assert [left.name for left in found.left] == ["base checkpoints"]
-
-
 def an_image(home: Home, name: str, *, age_s: float = 7200.0) -> Path:
     """A folder as images have it, made some time ago."""
     folder = home.images / name
@@ -267,6 +258,18 @@ def an_image(home: Home, name: str, *, age_s: float = 7200.0) -> Path:
     then = time.time() - age_s
     os.utime(folder, (then, then))
     return folder
+
+
+@in_a_loop
+async def test_while_a_base_is_booted_bases_and_what_it_may_stand_on_are_left_alone(
+    store: SmallStore,
+) -> None:
+    store.base("older000", key="before")
+    an_image(store.home, "booted")
+    with locked(store.home.layers, wait=False):
+        found = await collected(store)
+    assert named(found, Waste.BASE) == named(found, Waste.IMAGE) == []
+    assert [left.name for left in found.left] == ["base checkpoints", "images"]
 
 
 @in_a_loop

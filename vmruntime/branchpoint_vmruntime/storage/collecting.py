@@ -68,7 +68,8 @@ def _collect(
             work.bases()
             with tidying(home):
                 work.strays(seen)
-        with work.attempt("images"), _no_build(home):
+        # Nor while a base is made: until it is on record nothing tells what it stands on.
+        with work.attempt("images"), locked(home.layers, wait=False), _no_build(home):
             work.images()
         return work.result()
 
