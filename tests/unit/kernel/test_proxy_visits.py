@@ -103,3 +103,14 @@ async def test_a_branch_that_another_resumed_is_taken_on_at_once() -> None:
         await notebook.session.awake()
         assert notebook.session.current.state is BranchState.LIVE
         assert (await notebook.run("x")).text == "1\n"
+
+
+@in_a_loop
+async def test_a_paused_branch_that_is_resumed_and_saved_from_outside_has_gone_on() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("x = 1")
+        await notebook.run("%pause")
+        async with notebook.session.turn():
+            await notebook.session.awake()
+            await notebook.session.checkpoint("theirs")
+        assert (await notebook.run("x")).text == "1\n"
