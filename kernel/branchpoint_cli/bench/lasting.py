@@ -60,6 +60,9 @@ async def sessions(runtime: Runtime, runs: int) -> list[Figure]:
             figures += pauses_and_resumes(times, resident_mb_)
             if resident_mb_ == RESIDENT_MB[-1]:
                 figures += while_paused(times, resident_mb_)
+            # Gigabytes, which nobody wants once they are measured.
+            await session.rollback("base", safety=False)
+            await session.remove([it for it in session.checkpoints() if it.parent is not None])
         return [*figures, *await asyncio.to_thread(crowded, bench.scratch, bench.runs)]
 
 
@@ -114,8 +117,6 @@ def while_paused(times: Times, block_mb: int) -> list[Figure]:
 async def _with(bench: Bench, runtime: Runtime, block_mb: int) -> Times:
     """So many MB in the machine, all written anew before each pause."""
     session, times = bench.session, defaultdict[str, list[float]](list)
-    await session.rollback("base", safety=False)
-    await session.remove([it for it in session.checkpoints() if it.parent is not None])
     await session.current.run(FILL % (block_mb // BLOCK_MB))
     watched = block_mb == RESIDENT_MB[-1]
     for run in range(bench.runs):
