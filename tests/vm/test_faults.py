@@ -40,6 +40,7 @@ ERRORS = [
     ("rollback", Kind.DEAD, "os.fsync"),
     ("fork", Kind.FULL, "overlay"),
     ("keep", Kind.EIO, "sqlite COMMIT"),
+    ("remove", Kind.EIO, ".mem"),
     ("export", Kind.FULL, "os.fsync"),
     ("open", Kind.FULL, "/live"),
 ]

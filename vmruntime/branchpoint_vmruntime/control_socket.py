@@ -89,7 +89,8 @@ class ControlServer:
         if self._server is None:
             return
         # Not seen any more before it is closed: who finds it must find someone there.
-        self._path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
         self._server.close()
         there = list(self._peers)
         for peer in there:

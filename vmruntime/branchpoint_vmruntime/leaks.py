@@ -209,6 +209,10 @@ def _unfinished(home: Home, known: set[str]) -> list[Leak]:
                     found = [_found(folder / it) for it in sorted(there - on_record)]
                     LayerStore(folder).sweep(on_record)
                     swept += found
+                # What an owner was just writing of its edge; it is written again when needed.
+                for half in sorted(home.session(name).glob("*.part")):
+                    swept.append(_found(half))
+                    half.unlink(missing_ok=True)
     return swept
 
 

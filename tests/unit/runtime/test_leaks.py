@@ -176,3 +176,12 @@ def test_a_process_that_only_names_a_folder_of_the_home_is_no_machine(home: Home
         editor.stdout.readline()
         assert running_machines(home) == []
         editor.kill()
+
+
+def test_what_a_killed_owner_was_writing_of_its_edge_goes_and_what_it_wrote_stays(
+    home: Home,
+) -> None:
+    with_sessions(home)
+    half = a_file(home.session(CLOSED) / "store.json.part")
+    assert paths(sweep(home)) == {half}
+    assert (home.session(CLOSED) / "authority.pem").exists()

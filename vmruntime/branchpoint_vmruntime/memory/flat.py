@@ -4,6 +4,7 @@ A checkpoint's whole memory as one file that machines can map. A cache, but for 
 """
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections import Counter
@@ -74,7 +75,9 @@ class FlatImages:
         """Give up a checkpoint's flat image if nothing uses it."""
         with self._claim:
             if not self._leases[checkpoint]:
-                self._path(checkpoint).unlink(missing_ok=True)
+                # It is only a cache, and goes with the session at the latest.
+                with contextlib.suppress(OSError):
+                    self._path(checkpoint).unlink(missing_ok=True)
 
     def _path(self, checkpoint: CheckpointId) -> Path:
         return self._folder / f"{checkpoint}.mem"

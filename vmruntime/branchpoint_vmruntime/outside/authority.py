@@ -212,7 +212,7 @@ def _write(file: Path, text: bytes) -> None:
     """Whole or not at all, and readable by the owner alone from its first byte on."""
     file.parent.mkdir(parents=True, exist_ok=True)
     # Made by mkstemp, which asks for mode 0600.
-    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as made:
+    with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as made:
         part = Path(made.name)
         try:
             made.write(text)

@@ -4,6 +4,7 @@ A placeholder is worth nothing by itself. It says whose use of which secret a re
 the branch it was made for, or one whose memory came from there, may say so.
 """
 
+import contextlib
 import json
 import logging
 import re
@@ -135,10 +136,12 @@ class Placeholders:
             },
             "revoked": sorted(self._revoked),
         }
-        written = self._file.with_suffix(".new")
+        written = self._file.with_suffix(".part")
         try:
             written.touch(mode=0o600)
             written.write_text(json.dumps(kept))
             written.replace(self._file)
         except OSError as error:
             log.warning("placeholders could not be kept in %s: %s", self._file, error)
+            with contextlib.suppress(OSError):
+                written.unlink(missing_ok=True)

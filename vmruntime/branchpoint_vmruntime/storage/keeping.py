@@ -74,9 +74,12 @@ def remember(folder: Path, budgets: StoreBudgets) -> None:
     part = folder / f"{_REMEMBERED}.part"
     # A full disk must not keep a session from being opened: then what was noted before holds.
     with suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part.write_text(json.dumps(asdict(budgets)))
-        part.replace(folder / _REMEMBERED)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part.write_text(json.dumps(asdict(budgets)))
+            part.replace(folder / _REMEMBERED)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def remembered(folder: Path) -> StoreBudgets:
