@@ -221,9 +221,10 @@ class Notebook:
         return [] if resumed is None else [resumption(self._session, resumed)]
 
     def _said_first(self, request: Request) -> list[Bundle]:
-        """What the first cell of a kernel is told."""
-        silent = request.message.read().get("silent", False)
-        return [] if silent or self._returning is None else self._returning.say()
+        """What the first cell of a kernel is told, or of one that was moved from outside."""
+        if request.message.read().get("silent", False):
+            return []
+        return [*([] if self._returning is None else self._returning.say()), *self._visits.say()]
 
     def _show(self, request: Request, shown: Sequence[Bundle]) -> None:
         if request.type == "execute_request" and not request.message.read().get("silent", False):

@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 
+from branchpoint_kernel.bundles import Bundle, plain
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.rendering import note
 from branchpoint_kernel.shell_queue import ShellQueue
 from branchpoint_kernel.turns import Turns
 from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.lineage import BranchRecord
 from branchpoint_vmruntime.session import Session
 
 
@@ -38,18 +42,19 @@ class Visits:
         self._facts = facts
         self._tasks = tasks
         self._foreground = foreground
+        self._untold: list[Bundle] = []
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
         """Implements `session.Turn`."""
         async with self._turns.take(may_pause=True):
-            name, before = self._session.current.name, self._current()
+            was, before = self._session.current.record, self._current()
             try:
                 yield
             finally:
                 self._pumps.adopt()
                 self._handover.to_nobody()
-                self._keep_in_step(name, before)
+                self._keep_in_step(was, before)
                 self._pumps.look_again()
 
     def _current(self) -> Pump | None:
@@ -58,15 +63,38 @@ class Visits:
         except BranchpointError:
             return None
 
-    def _keep_in_step(self, name: str, before: Pump | None) -> None:
+    def say(self) -> list[Bundle]:
+        """What the next cell is told: that it runs elsewhere than whoever wrote it may think."""
+        untold, self._untold = self._untold, []
+        return untold
+
+    def _keep_in_step(self, was: BranchRecord, before: Pump | None) -> None:
         now = self._current()
         if now is None or now is before:
             return
-        if before is not None and name == self._session.current.name:
+        is_current = self._session.current.record
+        if is_current.name != was.name:
+            self._note(f"this notebook continues as {is_current.name}")
+        elif before is not None or not self._descends(is_current, was):
             # It went back: the cells that wait were sent for a future that is given up.
             self._queue.doom()
+            self._note_way_back(is_current)
         # A kernel that carries on with a cell answers only at its end, and nobody can wait for it.
         self._tasks.create_task(self._follow(now), name="comms after a visit")
+
+    def _descends(self, now: BranchRecord, was: BranchRecord) -> bool:
+        """Whether a branch has gone on from where it was; it may have been saved since."""
+        head = next((it for it in self._session.checkpoints() if it.id == now.head), None)
+        return head is not None and any(it.id == was.head for it in self._session.path(head))
+
+    def _note_way_back(self, branch: BranchRecord) -> None:
+        labels = (it.label for it in self._session.checkpoints() if it.id == branch.head)
+        self._note(f"{branch.name} is back at {next(labels, branch.head)}")
+
+    def _note(self, happened: str) -> None:
+        when = f"{datetime.now().astimezone():%H:%M}"
+        # What happened before it is of no account any more.
+        self._untold = [plain([note("●", happened, f"asked for outside this notebook at {when}")])]
 
     async def _follow(self, pump: Pump) -> None:
         with suppress(BranchpointError):
