@@ -1,5 +1,6 @@
 """An SQLite file that several processes may use: opened, brought up to date, failing in words."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Collection, Generator, Mapping
@@ -41,7 +42,7 @@ class Database:
         with self._in_words():
             if not read_only:
                 path.touch(mode=0o600)
-            uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
+            uri = uri_to_read(path) if read_only else path.absolute().as_uri()
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None
             )
@@ -164,6 +165,16 @@ class Database:
             f"{self._path} cannot be used: {error}",
             hint="free space on the disk or check its permissions",
         )
+
+
+def uri_to_read(path: Path) -> str:
+    """What SQLite is to open to read a file alone, also where nobody can write."""
+    waiting = path.with_name(f"{path.name}-wal")
+    # To read what others may write takes a file beside it. Where none can be made nobody writes.
+    settled = not os.access(path.parent, os.W_OK) and not (
+        waiting.exists() and waiting.stat().st_size
+    )
+    return path.absolute().as_uri() + ("?mode=ro&immutable=1" if settled else "?mode=ro")
 
 
 def _statements(script: str) -> Generator[str]:

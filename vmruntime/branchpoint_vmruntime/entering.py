@@ -15,9 +15,18 @@ def enter() -> None:
     To be called before anything else is opened. Started over, it is the same process.
     """
     open_standard_streams()
+    _have_standard_files()
     if sys.getfilesystemencoding() == "ascii":
         # What the user said comes first otherwise: the first of two counts.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+def _have_standard_files() -> None:
+    """Python has none for a stream that was closed as it began: whoever asks it would fail."""
+    for stream, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            mode = "w" if stream else "r"
+            setattr(sys, name, open(stream, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def open_standard_streams() -> None:

@@ -12,6 +12,8 @@ import os, sys
 from branchpoint_vmruntime.entering import enter
 enter()
 made = os.pipe()
+print(sys.stdin.read(), end="")
+print(end="", file=sys.stderr, flush=True)
 print(ascii((sys.argv[1:], sys.getfilesystemencoding(), min(made) > 2)))
 """
 _UTF8 = ("PYTHONUTF8", "PYTHONIOENCODING", "LANG", "LC_ALL", "LC_CTYPE")
@@ -23,7 +25,10 @@ def environment(**more: str) -> dict[str, str]:
 
 def told(program: Path, *options: str, **more: str) -> str:
     command = [sys.executable, *options, str(program), "gr\u00f6\u00dfer \u52a0\u8f7d"]
-    done = subprocess.run(command, env=environment(**more), capture_output=True, check=True)
+    surroundings = environment(**more)
+    done = subprocess.run(
+        command, env=surroundings, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
     return done.stdout.decode().strip()
 
 

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchpoint_vmruntime.database import uri_to_read
 from branchpoint_vmruntime.errors import (
     DamagedError,
     MissingToolError,
@@ -244,8 +245,8 @@ def _books(home: Home) -> list[DamagedBooks]:
         if not path.exists():
             continue
         try:
-            uri = path.absolute().as_uri() + "?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, timeout=10.0)) as connection:
+            opened = sqlite3.connect(uri_to_read(path), uri=True, timeout=10.0)
+            with closing(opened) as connection:
                 said = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
                 said += [
                     f"a row of {row[0]} belongs to none of {row[2]}"
