@@ -11,6 +11,7 @@ from branchpoint_vmruntime.errors import BranchpointError, SessionBusyError, Unk
 FAILED = 1
 UNKNOWN = 3
 BUSY = 4
+_MEANT = "did you mean"
 # The runtime's words are mostly read in notebooks; the same things are done by these commands.
 _COMMANDS = {"checkpoints": "tree", "branches": "tree", "lineage": "tree"} | {
     name: name
@@ -28,8 +29,10 @@ def status_of(error: BranchpointError) -> int:
 
 def tell(error: BranchpointError, console: Console) -> None:
     """What went wrong, and what to do about it."""
-    meant = near(error.name, error.known) if isinstance(error, UnknownNameError) else ""
-    hint = meant or error.hint
+    hint = error.hint
+    # Who looked for it may know better what was meant than the list of what there is.
+    if isinstance(error, UnknownNameError) and not hint.startswith(_MEANT):
+        hint = near(error.name, error.known) or hint
     console.print("✗", style="red", end=" ")
     console.print(as_commands(str(error)), markup=False)
     if hint:
@@ -52,4 +55,4 @@ def near(word: str, known: Iterable[str]) -> str:
     "did you mean 'checkpoint'?"
     """
     found = get_close_matches(word, list(known), n=1)
-    return f"did you mean {found[0]!r}?" if found else ""
+    return f"{_MEANT} {found[0]!r}?" if found else ""
