@@ -73,7 +73,7 @@ class LiveKernel:
     @property
     def machines(self) -> list[int]:
         """Those of them that have run; not one that only stands by for what may be wanted next."""
-        return [pid for pid in self.processes if _has_run(pid)]
+        return [pid for pid in self.processes if has_run(pid)]
 
     def run(self, code: str, *, expect: str = "ok") -> Cell:
         """Run a cell to its end; a cell that does not end as expected fails the test."""
@@ -242,7 +242,8 @@ def is_qemu(pid: int) -> bool:
     return b"qemu-system" in command_line(pid)
 
 
-def _has_run(pid: int) -> bool:
+def has_run(pid: int) -> bool:
+    """Whether a machine has run, and does not only stand by."""
     image = _MEMORY_IMAGE.search(command_line(pid))
     try:
         return image is not None and bool(dirty_runs(pid, Path(image[1].decode())))

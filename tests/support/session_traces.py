@@ -1,0 +1,95 @@
+"""What a session has on record, on the disk and running, as anybody finds it who only looks."""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.live_kernel import wait_until
+
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.leaks import running_machines
+from branchpoint_vmruntime.lineage import BranchRecord, Checkpoint, SessionId, SessionRecord
+from branchpoint_vmruntime.lineage.journal import Journal
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnRecord:
+    """A session in the lineage store."""
+
+    session: SessionRecord
+    branches: dict[str, BranchRecord]
+    checkpoints: dict[str, Checkpoint]
+    pins: set[str]
+
+
+def on_record(home: Home, session: str) -> OnRecord:
+    """Read it; nobody who has it open is asked."""
+    with Journal.read(home.database) as journal:
+        record = journal.session(SessionId(session))
+        assert record is not None
+        checkpoints = {str(it.id): it for it in journal.checkpoints(record.id)}
+        return OnRecord(
+            session=record,
+            branches={str(it.name): it for it in journal.branches(record.id)},
+            checkpoints=checkpoints,
+            pins={str(id_) for id_ in journal.pins()} & set(checkpoints),
+        )
+
+
+def layers(home: Home, session: str) -> set[str]:
+    """The names of what is in the folder of its checkpoints."""
+    return _names(home.layers / session)
+
+
+def overlays(home: Home, session: str) -> set[str]:
+    """The folders of its living machines."""
+    return _names(home.live / session)
+
+
+def flat_images(home: Home, session: str) -> set[str]:
+    """The checkpoints that flat images are there of; one that is being made as it is called."""
+    return {name.removesuffix(".mem") for name in _names(home.flat / session)}
+
+
+def machines(home: Home, session: str) -> list[int]:
+    """Its QEMUs, the oldest first, whoever started them."""
+    found = [it.pid for it in running_machines(home) if it.session == session]
+    return sorted(found, key=_started)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def end(pid: int, number: int) -> None:
+    """Send a signal, and wait until that process has gone; nothing if it has already."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(process, number)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(process)
+    assert wait_until(lambda: is_gone(pid)), f"process {pid} did not end"
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return set()
+
+
+def _started(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return 0

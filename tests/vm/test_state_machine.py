@@ -1,0 +1,52 @@
+"""Random operations on a real session, with random kills: model and store agree after each.
+
+`BRANCHPOINT_OPERATIONS=200` runs that many, `BRANCHPOINT_SEED=N` others than usual; `pytest -s` shows
+them as they are done. Each takes about a second and is followed by a look at all there is.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.support.random_session import RandomSession
+
+from branchpoint_vmruntime.home import Home
+
+OPERATIONS = int(os.environ.get("BRANCHPOINT_OPERATIONS", "0"))
+SEED = int(os.environ.get("BRANCHPOINT_SEED", "5"))
+
+pytestmark = [
+    pytest.mark.vm,
+    pytest.mark.skipif(
+        not OPERATIONS, reason="takes minutes; BRANCHPOINT_OPERATIONS=200 runs as many operations"
+    ),
+]
+
+
+@pytest.mark.timeout(300 + 3 * OPERATIONS)
+def test_whatever_is_done_to_a_session_and_killed_in_it_the_store_is_as_it_should_be(
+    home: Home,
+) -> None:
+    @seed(SEED)
+    class Session(RandomSession):
+        def __init__(self) -> None:
+            super().__init__(home, key=f"random {SEED}")
+
+    run_state_machine_as_test(
+        Session,
+        settings=settings(
+            max_examples=1,
+            # One to open it.
+            stateful_step_count=OPERATIONS + 1,
+            phases=[Phase.generate],
+            database=None,
+            deadline=None,
+            suppress_health_check=[
+                HealthCheck.too_slow,
+                HealthCheck.filter_too_much,
+                HealthCheck.data_too_large,
+                HealthCheck.large_base_example,
+            ],
+        ),
+    )
