@@ -1,7 +1,7 @@
 """Random operations on a real session, with random kills: model and store agree after each.
 
-`BRANCHPOINT_OPERATIONS=200` runs that many, `BRANCHPOINT_SEED=N` others than usual; `pytest -s` shows
-them as they are done. Each takes about a second and is followed by a look at all there is.
+`BRANCHPOINT_OPERATIONS=200` runs that many, `BRANCHPOINT_SEED=N` others than usual; `pytest -s`
+shows them as they are done. Each takes about a second and is followed by a look at all there is.
 """
 
 import os
