@@ -192,8 +192,8 @@ class EndFacts:
 def to_json(fact: Any) -> dict[str, Any]:
     """A fact as an object of JSON's own kinds.
 
-    >>> to_json(OpenSession(id="7f3c", key="a.ipynb", pid=42))["kind"]
-    'kernel'
+    >>> to_json(OpenSession(id="7f3c", key="a.ipynb", pid=42))["kind"] == "kernel"
+    True
     """
     return cast("dict[str, Any]", _plain(asdict(fact)))
 
