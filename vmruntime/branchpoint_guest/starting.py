@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import termios
@@ -23,6 +24,7 @@ NOT_FOUND = 127
 _HOME = b"/root"
 # <asm-generic/termbits.h>; Python's termios does not name it.
 _IUTF8 = 0o40000
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _TERMINFO = (Path("/etc/terminfo"), Path("/lib/terminfo"), Path("/usr/share/terminfo"))
 
 
@@ -109,6 +111,9 @@ def _spawned(order: Order, theirs: list[int], enter: Callable[[], None]) -> subp
     has_terminal = order.size is not None
 
     def begin() -> None:
+        # Whoever started us may have been deaf to some, and a command begins with none ignored.
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_DFL)
         enter()
         if has_terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
