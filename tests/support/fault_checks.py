@@ -72,7 +72,9 @@ async def goes_on(op: str, scene: Scene, outcome: Outcome) -> None:
     session = scene.session
     _records_are_there(scene.home)
     # What cannot be removed now is swept later.
-    if outcome.kind != Kind.DEAD and not outcome.struck.startswith(("os.remove", "os.rmdir")):
+    if outcome.kind not in (Kind.DEAD, Kind.FULL) and not outcome.struck.startswith(
+        ("os.remove", "os.rmdir")
+    ):
         _nothing_half_made(scene.home)
     value = await scene.held()
     allowed = {value for name, value in outcome.reported if name == "current"}
