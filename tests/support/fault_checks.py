@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.support.fault_operations import EXPORTED, IMPORTED, KEPT, KEY, OPERATIONS, Scene, held
 from tests.support.faults import Kind
-from tests.support.live_kernel import wait_until
 
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
@@ -72,10 +71,10 @@ async def goes_on(op: str, scene: Scene, outcome: Outcome) -> None:
     session = scene.session
     _records_are_there(scene.home)
     # What cannot be removed now is swept later.
-    if outcome.kind not in (Kind.DEAD, Kind.FULL) and not outcome.struck.startswith(
-        ("os.remove", "os.rmdir")
-    ):
-        _nothing_half_made(scene.home)
+    if outcome.kind == Kind.DEAD or outcome.struck.startswith(("os.remove", "os.rmdir")):
+        scene.unswept |= _half_made(scene.home)
+    left = _half_made(scene.home) - scene.unswept
+    assert not left, left
     value = await scene.held()
     allowed = {value for name, value in outcome.reported if name == "current"}
     assert value in (allowed or {scene.value, KEPT}), (value, scene.value, outcome.reported)
@@ -172,15 +171,13 @@ def _records_are_there(home: Home) -> None:
             assert folder.is_dir(), f"{each.label} is on record and has no files"
 
 
-def _nothing_half_made(home: Home) -> None:
-    # What was called off may still be at it in a thread.
-    halves = lambda: [p for p in home.root.rglob("*.part") if "images" not in p.parts]  # noqa: E731
-    assert wait_until(lambda: not halves(), timeout_s=10.0), halves()
+def _half_made(home: Home) -> set[Path]:
+    return {path for path in home.root.rglob("*.part") if "images" not in path.parts}
 
 
 def _nothing_left(home: Home) -> None:
     """Nothing but what is on record."""
-    _nothing_half_made(home)
+    assert not _half_made(home), _half_made(home)
     with Journal.read(home.database) as journal:
         sessions = {str(record.id) for record in journal.sessions()}
         known = {(str(c.session or "base"), str(c.id)) for c in journal.every_checkpoint()}

@@ -28,7 +28,8 @@ Report = Callable[[str, str], None]
 class Scene:
     """What an operation works on, and whom it tells what is done: a checkpoint and its value.
 
-    `value` is what the kernel holds, in a variable and on its disk.
+    `value` is what the kernel holds, in a variable and on its disk. `unswept` is what could not be
+    removed in an attempt before, and goes with the next sweep.
     """
 
     home: Home
@@ -38,6 +39,7 @@ class Scene:
     opened: OwnedSession | None = None
     value: str = KEPT
     extra: list[Checkpoint] = field(default_factory=list[Checkpoint])
+    unswept: set[Path] = field(default_factory=set[Path])
 
     @property
     def session(self) -> OwnedSession:
