@@ -4,9 +4,9 @@ After each fault: `verify` finds no damage, every checkpoint that was reported i
 what was not reported is gone after a sweep, and a session that got an error goes on as it was.
 
 What is tried by default is one step for each thing that can go wrong: kills between the files of a
-checkpoint and its record, and errors where files are written, put in place and recorded: 40 s
-alone. `BRANCHPOINT_FAULTS=all` has every step of every operation tried with every kind of fault, which
-takes an hour or two; `BRANCHPOINT_FAULTS="kill pause,gc"` those kinds at all steps of those operations.
+checkpoint and its record, and errors where files are written, put in place and recorded. It takes
+40 s alone. `BRANCHPOINT_FAULTS=all` has every step of every operation tried with every kind of
+fault, in an hour or two; `BRANCHPOINT_FAULTS="kill pause,gc"` those kinds at all steps of those.
 """
 
 import json
