@@ -155,8 +155,12 @@ def _rollback(it: _Planning) -> Step:
     refused = UsageError if nothing_to_go_back_to or state is BranchState.DROPPED else None
 
     def done(report: RollbackFacts) -> None:
-        assert (report.safety is not None) == (safety and state is BranchState.LIVE), report
-        if report.safety is not None:
+        saved_already = state in (BranchState.PAUSED, BranchState.PARKED)
+        expected = safety and (saved_already or state is BranchState.LIVE)
+        assert (report.safety is not None) == expected, report
+        if report.safety is not None and saved_already:
+            assert report.safety.id == head, report
+        elif report.safety is not None:
             label = it.model.label("before-rollback")
             it.model.took(name, report.safety, kind=CheckpointKind.SAFETY, label=label)
         it.model.woke(name, goal)

@@ -1,16 +1,19 @@
 """What a session has on record, on the disk and running, as anybody finds it who only looks."""
 
+import contextlib
 import os
+import select
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-
-from tests.support.live_kernel import wait_until
 
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.leaks import running_machines
 from branchpoint_vmruntime.lineage import BranchRecord, Checkpoint, SessionId, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
+
+
+_PATIENCE_MS = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,27 +61,24 @@ def machines(home: Home, session: str) -> list[int]:
     return sorted(found, key=_started)
 
 
-def is_gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has waited for has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 def end(pid: int, number: int) -> None:
-    """Send a signal, and wait until that process has gone; nothing if it has already."""
+    """Send a signal, and wait until that process has gone; nothing if it has already.
+
+    All of it: what it holds is held until the last of its threads has ended, and by then it has
+    long been called a zombie.
+    """
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        signal.pidfd_send_signal(process, number)
-    except ProcessLookupError:
-        pass
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, number)
+        ended = select.poll()
+        ended.register(process, select.POLLIN)
+        assert ended.poll(_PATIENCE_MS), f"process {pid} did not end"
     finally:
         os.close(process)
-    assert wait_until(lambda: is_gone(pid)), f"process {pid} did not end"
 
 
 def _names(folder: Path) -> set[str]:
