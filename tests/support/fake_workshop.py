@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -236,6 +236,11 @@ class FakeWorkshop(Workshop):
     def abandon(self, pending: Draft) -> None:
         """Remove a capture."""
         self.files.remove(pending.id)
+
+    async def remove(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Remove checkpoints' files."""
+        for checkpoint in checkpoints:
+            self.discard(checkpoint)
 
     def discard(self, checkpoint: Checkpoint) -> None:
         """Remove a checkpoint."""

@@ -51,6 +51,25 @@ def test_a_rollback_takes_the_machine_that_stands_by(home: Home) -> None:
     assert now == standing
 
 
+async def _remove_what_is_stood_by_for(home: Home) -> None:
+    async with Runtime(home) as runtime, runtime.session(Manifest()) as session:
+        await session.fork(1, names=["other"])
+        saved = await session.checkpoint("to-go")
+        while session.ready_for != saved.id:  # noqa: ASYNC110
+            await asyncio.sleep(STAND_BY_AFTER_S)
+        current = session.branch("other").machine.pid
+        await session.switch("other")
+        await session.drop(["main"])
+        assert await session.remove([saved]) == [saved]
+        assert session.ready_for is None
+        assert qemus_below(home) == {current}
+        assert not list((home.flat / session.record.id).glob(f"{saved.id}*"))
+
+
+def test_nothing_stands_by_any_more_for_a_checkpoint_that_was_removed(home: Home) -> None:
+    asyncio.run(_remove_what_is_stood_by_for(home))
+
+
 def test_a_rollback_does_without_a_machine_that_stood_by_and_was_killed(home: Home) -> None:
     value, standing, now = asyncio.run(_roll_back(home, signalled=signal.SIGKILL))
     assert value == "kept"

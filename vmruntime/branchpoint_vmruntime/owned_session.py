@@ -313,8 +313,7 @@ class OwnedSession:
         async with self._busy:
             await self._preparing.begin(None)
             gone = self._register.remove(checkpoints)
-            for checkpoint in gone:
-                self._workshop.discard(checkpoint)
+            await self._workshop.remove(gone)
             return gone
 
     async def materialise(self, checkpoint: Checkpoint) -> SavedMachine:

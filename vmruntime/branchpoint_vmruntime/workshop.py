@@ -6,6 +6,7 @@ Knows no branches. One machine stands by for the checkpoint that is most likely 
 import asyncio
 import contextlib
 import secrets
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +190,13 @@ class Workshop:
         """Remove a checkpoint's files, after its record is gone."""
         self._flats.discard(checkpoint.id)
         self._layers.discard(self.layer(checkpoint))
+
+    async def remove(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Remove checkpoints' files, after their records are gone, and what stands by for one."""
+        if self.ready_for in {checkpoint.id for checkpoint in checkpoints}:
+            await self.close()
+        for checkpoint in checkpoints:
+            await asyncio.to_thread(self.discard, checkpoint)
 
     def _take_standing(self, checkpoint: Checkpoint) -> _Standing | None:
         standing = self._standing

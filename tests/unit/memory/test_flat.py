@@ -215,7 +215,6 @@ async def test_an_image_leased_twice_stays_until_released_twice(lineage: Lineage
     lineage.flats.discard(only)
     assert lineage.images() == {only}
     lineage.flats.release(only)
-    lineage.flats.discard(only)
     assert lineage.images() == set()
 
 
@@ -239,6 +238,23 @@ class HeldCopy:
     async def wait_begun(self) -> None:
         """Until the first copy has begun."""
         assert await asyncio.to_thread(self.begun.wait, 10)
+
+
+@in_a_loop
+async def test_an_image_given_up_while_it_was_made_for_nobody_does_not_stay(
+    lineage: Lineage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [only] = lineage.add_line(1)
+    held = HeldCopy(monkeypatch)
+    asking = asyncio.create_task(lineage.flats.lease(lineage.chains[only]))
+    await held.wait_begun()
+    asking.cancel()
+    await asyncio.wait([asking])
+    lineage.flats.discard(only)
+    held.let_through.set()
+    # All that is under way in threads ends first.
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert lineage.images() == set()
 
 
 @in_a_loop

@@ -43,6 +43,7 @@ class FlatImages:
         self._leases: Counter[CheckpointId] = Counter()
         self._locks: dict[CheckpointId, asyncio.Lock] = {}
         self._builds: dict[CheckpointId, threading.Lock] = {}
+        self._given_up: set[CheckpointId] = set()
         # Builds run in threads, and what one of them takes over another must not be using.
         self._claim = threading.Lock()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,24 +64,31 @@ class FlatImages:
         """One user less."""
         with self._claim:
             self._leases[checkpoint] -= 1
+            self._drop_given_up(checkpoint)
 
     async def prepare(self, chain: Sequence[MemoryLink]) -> Path:
         """Make the flat image of the last of the chain, whose first is the base."""
         if len(chain) == 1:
             return chain[0].path
+        with self._claim:
+            self._given_up.discard(chain[-1].checkpoint)
         async with self._locks.setdefault(chain[-1].checkpoint, asyncio.Lock()):
             return await asyncio.to_thread(self._build, chain)
 
     def discard(self, checkpoint: CheckpointId) -> None:
-        """Give up a checkpoint's flat image if nothing uses it."""
+        """Give up a checkpoint's flat image: one in use goes with the last of its users."""
         with self._claim:
-            if not self._leases[checkpoint]:
-                # It is only a cache, and goes with the session at the latest.
-                with contextlib.suppress(OSError):
-                    self._path(checkpoint).unlink(missing_ok=True)
+            self._given_up.add(checkpoint)
+            self._drop_given_up(checkpoint)
 
     def _path(self, checkpoint: CheckpointId) -> Path:
         return self._folder / f"{checkpoint}.mem"
+
+    def _drop_given_up(self, checkpoint: CheckpointId) -> None:
+        if checkpoint in self._given_up and not self._leases[checkpoint]:
+            # It is only a cache, and goes with the session at the latest.
+            with contextlib.suppress(OSError):
+                self._path(checkpoint).unlink(missing_ok=True)
 
     def _hold(self, checkpoint: CheckpointId) -> None:
         with self._claim:
@@ -100,6 +108,9 @@ class FlatImages:
                     for link in chain[nearest + 1 :]:
                         apply_layer(link.path, file.fileno())
                 part.replace(target)
+                # It may have been given up since whoever wanted it was called off.
+                with self._claim:
+                    self._drop_given_up(chain[-1].checkpoint)
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise

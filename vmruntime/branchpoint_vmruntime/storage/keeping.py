@@ -1,6 +1,5 @@
 """An open session collects its own: after a checkpoint, when its store's budgets are exceeded."""
 
-import asyncio
 import json
 import logging
 from contextlib import suppress
@@ -42,8 +41,7 @@ class Keeping:
         found = self._planned(taken)
         gone = self._register.remove([verdict.checkpoint for verdict in found.removed])
         # Records first: killed in between, only files are left, which the next opening sweeps.
-        for checkpoint in gone:
-            await asyncio.to_thread(self._workshop.discard, checkpoint)
+        await self._workshop.remove(gone)
         if gone:
             freed = sum(v.bytes for v in found.removed if v.checkpoint in gone)
             names = ", ".join(each.label or each.id for each in gone)
