@@ -29,11 +29,15 @@ from branchpoint_vmruntime.overview import overview
 from branchpoint_vmruntime.owner import start_owner
 from branchpoint_vmruntime.removal import remove_session
 from branchpoint_vmruntime.session_control import SessionControl
+from branchpoint_vmruntime.storage.collecting import collect
 from branchpoint_vmruntime.storage.digests import verifiable
+from branchpoint_vmruntime.storage.keeping import remember
+from branchpoint_vmruntime.storage.retention import StoreBudgets
 from branchpoint_vmruntime.storage.sizes import layer_of
 from branchpoint_vmruntime.storage.verifying import verify
 
 ASKS = "(x, open('x').read()) if 'x' in globals() else None"
+_OTHER_KINDS = ("gc", "sweep", "kill machine", "kill owner", "cut short", "end")
 _LATEST_S = 0.5
 _CHANCE = st.integers(0, 1 << 24)
 
@@ -67,7 +71,7 @@ class RandomSession(RuleBasedStateMachine):
         self._model = TreeModel(base)
 
     @rule(
-        kind=st.sampled_from([*KINDS, "kill machine", "kill owner", "cut short", "end"]),
+        kind=st.sampled_from([*KINDS, *_OTHER_KINDS]),
         seed=_CHANCE,
     )
     def operate(self, kind: str, seed: int) -> None:
@@ -114,6 +118,12 @@ class RandomSession(RuleBasedStateMachine):
 
     async def _operate(self, kind: str, chance: random.Random) -> None:
         match kind:
+            case "gc":
+                await self._collect(chance)
+            case "sweep":
+                self._say("sweep beside the owner")
+                swept = await asyncio.to_thread(sweep, self._home)
+                assert not [leak for leak in swept if leak.session == self._id]
             case "kill machine":
                 await self._kill_machine(chance)
             case "kill owner":
@@ -132,6 +142,20 @@ class RandomSession(RuleBasedStateMachine):
                 await step.ask(self._control)
         else:
             step.done(await step.ask(self._control))
+
+    async def _collect(self, chance: random.Random) -> None:
+        own, folder = self._own_checkpoints(), self._home.session(self._id)
+        most = chance.randint(2, len(own) + 2)
+        remember(folder, StoreBudgets(checkpoints=most))
+        planned = await collect(self._home, dry_run=True)
+        collected = await collect(self._home)
+        remember(folder, StoreBudgets())
+        gone = {it.path.name for it in collected.removals if it.session == self._id}
+        self._say(f"gc down to {most}: {len(gone)} of {len(own)} went")
+        assert gone == {it.path.name for it in planned.removals if it.session == self._id}
+        self._model.removed(gone)
+        left = self._own_checkpoints()
+        assert len(left) <= most or not self._model.removable(left)
 
     async def _kill_machine(self, chance: random.Random) -> None:
         there = traces.machines(self._home, self._id)

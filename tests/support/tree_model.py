@@ -65,6 +65,8 @@ class TreeModel:
     def __init__(self, base: CheckpointFacts) -> None:
         self.base = base.id
         self.saved = {base.id: _saved(base, FRESH)}
+        # All sessions of a home share it: another may have pinned it.
+        self.saved[base.id].pinned = base.pinned
         self.lines = {"main": Line("main", BranchState.LIVE, base.id, base.id)}
         self.current = "main"
 
@@ -164,6 +166,7 @@ class TreeModel:
             value = self.saved[line.head].value
             (value,) = line.values if line.state is BranchState.LIVE else {value}
             self.saved[id_] = _saved(made, value)
+            self.saved[id_].pinned = id_ in record.pins
             if made.kind is not CheckpointKind.SAFETY:
                 line.head = id_
         for name, branch in record.branches.items():
