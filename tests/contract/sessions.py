@@ -13,9 +13,10 @@ from tests.support.fake_session import FakeSession
 from tests.support.fake_workshop import office
 from tests.support.guest_kernel import GuestKernel
 
+from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.budget import Budgets
 from branchpoint_vmruntime.lineage import CheckpointId
-from branchpoint_vmruntime.session import Session, WakeReason
+from branchpoint_vmruntime.session import Session
 
 
 class NoKernel:

@@ -11,7 +11,8 @@ from tests.support.front_end import in_a_loop
 
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
-from branchpoint_vmruntime.session import ResumeReport, Session
+from branchpoint_vmruntime.reports import ResumeReport
+from branchpoint_vmruntime.session import Session
 
 Opening = Callable[[Path], AbstractAsyncContextManager[Session]]
 

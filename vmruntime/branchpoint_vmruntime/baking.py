@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from branchpoint_vmruntime.branch import Live, OwnedBranch
+from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.budget import Budgets, room
 from branchpoint_vmruntime.checkpoint import CheckpointOrder
 from branchpoint_vmruntime.errors import (
@@ -24,7 +25,6 @@ from branchpoint_vmruntime.lineage.naming import BAKED
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.outside.outside import Outside
 from branchpoint_vmruntime.register import Register
-from branchpoint_vmruntime.session import WakeReason
 from branchpoint_vmruntime.start_image import BakeReport, Start
 from branchpoint_vmruntime.waking import Waking
 from branchpoint_vmruntime.workshop import Workshop
@@ -95,11 +95,12 @@ class Baking:
         chain = tuple(self._register.tree().path(checkpoint.id))
         return Start(checkpoint=checkpoint, chain=chain, refused=self._why_not(checkpoint))
 
-    async def bake(self, named: Sequence[str], *, branch: str | None = None) -> BakeReport:
-        """Have fresh machines start with packages installed: those a branch has, those named."""
+    async def bake(self, named: Sequence[str]) -> BakeReport:
+        """Have fresh machines start with what the current branch has installed, and those named."""
+        self._require_own_start()
         began = time.monotonic()
         wanted = {project_name(it): it for it in map(parse_python, named)}
-        of = await self._awake(branch)
+        of = await self._awake(None)
         self._require_way_out(of)
         there = await installed_in(of)
         async with self._fresh() as fresh:
@@ -129,6 +130,7 @@ class Baking:
 
     async def reset(self) -> Start:
         """Have fresh machines start from the base again. What was baked is kept no longer."""
+        self._require_own_start()
         async with self._busy:
             before = self._register.start()
             self._register.start_from(None)
@@ -142,6 +144,13 @@ class Baking:
         except BranchpointError as error:
             return str(error)
         return ""
+
+    def _require_own_start(self) -> None:
+        if (loan := self._register.loan) is not None:
+            raise UsageError(
+                f"this notebook continues branch {loan.branch!r}: its fresh machines are that",
+                hint="a notebook that was not opened as a branch has an image of its own",
+            )
 
     def _require_way_out(self, of: OwnedBranch) -> None:
         if not any(rule.group == PIP for rule in self._outside.policies.rules(of.name)):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from branchpoint_vmruntime.checkpoint import new_checkpoint_id, storage_error
-from branchpoint_vmruntime.errors import BranchpointError, MachineStartError
+from branchpoint_vmruntime.errors import BranchpointError, GuestSilentError, MachineStartError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV, Foundation
 from branchpoint_vmruntime.image.command import tail
 from branchpoint_vmruntime.incarnation import Identity
@@ -29,6 +29,7 @@ from branchpoint_vmruntime.store import Layer, LayerStore
 BOOT_TIMEOUT_S = 300.0
 KERNEL_TIMEOUT_S = 300.0
 CONFIGURE_TIMEOUT_S = 900.0
+_TAIL_BYTES = 2000
 _CONFIGURE = ("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "-a")
 BASE_LABEL = "base"
 
@@ -117,10 +118,7 @@ async def _boot_and_save(
             code = _WARM_UP if KERNEL_ARGV[-1] in foundation.kernel_argv else ""
             nonce = await _warm_up(machine, code)
         except Exception as error:
-            raise MachineStartError(
-                f"the first boot did not succeed: {error}\n{console_tail(work / 'console.log')}",
-                hint=error.hint if isinstance(error, BranchpointError) else "",
-            ) from error
+            raise first_boot_error(error, work / "console.log") from error
         warm = time.monotonic()
         await _save(machine, staged)
     phases = {
@@ -129,6 +127,18 @@ async def _boot_and_save(
         "save": round(1000 * (time.monotonic() - warm), 1),
     }
     return phases, nonce
+
+
+def first_boot_error(error: Exception, console: Path) -> MachineStartError:
+    """What a first boot ended with, for somebody who has no checkpoint to go back to yet."""
+    what, hint = str(error), error.hint if isinstance(error, BranchpointError) else ""
+    if isinstance(error, GuestSilentError):
+        # The console it names is deleted with the machine; what was in it is below.
+        what = f"the guest did not answer within {error.waited_s:g} s"
+        hint = "try again, when the host has less to do; `branchpoint doctor` says what it lacks"
+    return MachineStartError(
+        f"the first boot did not succeed: {what}\n{console_tail(console)}", hint=hint
+    )
 
 
 async def configure(machine: Machine) -> None:
@@ -163,9 +173,9 @@ async def _save(machine: Machine, staged: Layer) -> None:
     staged.link_disk(machine.disks.overlay)
 
 
-def console_tail(console: Path, *, size: int = 2000) -> str:
+def console_tail(console: Path) -> str:
     """The last of what a guest wrote to its console."""
     try:
-        return console.read_bytes()[-size:].decode(errors="replace")
+        return console.read_bytes()[-_TAIL_BYTES:].decode(errors="replace")
     except OSError:
         return "(no console)"

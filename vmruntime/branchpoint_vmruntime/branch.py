@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+from branchpoint_vmruntime.branch_seam import MemoryUse, WakeCost
 from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.errors import MachineError, UsageError
 from branchpoint_vmruntime.incarnation import Awake
@@ -13,7 +14,6 @@ from branchpoint_vmruntime.lineage import BranchName, BranchRecord, BranchState,
 from branchpoint_vmruntime.link import KernelLink
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.results import CommandResult, RunResult
-from branchpoint_vmruntime.session import MemoryUse, WakeCost
 from branchpoint_vmruntime.stream_link import StreamLink
 
 
@@ -112,9 +112,11 @@ class OwnedBranch:
 
     def memory(self) -> MemoryUse | None:
         """Host memory it takes now; None without a machine."""
-        if self._live is None or not self._live.machine.alive:
+        # Asked from a thread: it may be given another meanwhile.
+        live = self._live
+        if live is None or not live.machine.alive:
             return None
-        own, shared = self._live.machine.memory()
+        own, shared = live.machine.memory()
         return MemoryUse(own_bytes=own, shared_bytes=shared)
 
     async def run(self, code: str, *, timeout_s: float = 3600.0) -> RunResult:

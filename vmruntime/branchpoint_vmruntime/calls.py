@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from branchpoint_vmruntime.branch_seam import GuestCall
 from branchpoint_vmruntime.errors import MachineError
-from branchpoint_vmruntime.session import GuestCall
 
 # More at once than any program in a guest has use for: one that asks on and on is refused.
 MAX_OPEN_CALLS = 256

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import mmap
 import os
 import secrets
 import shutil
@@ -175,16 +174,12 @@ class _Memory:
 
 def _write_memory(pending: Draft, parent_image: Path) -> _Memory:
     captured = pending.captured
-    with (
-        parent_image.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as parent,
-        memoryview(parent) as view,
-    ):
-        size = len(parent)
+    with parent_image.open("rb") as parent:
+        size = os.fstat(parent.fileno()).st_size
         parts = share_out(captured.runs, COPY_THREADS if len(captured.pages) > COPY_ALONE else 1)
         with ThreadPoolExecutor(len(parts), thread_name_prefix="compare") as threads:
             comparing = [
-                threads.submit(differing_runs, part, captured.pages[start:], view)
+                threads.submit(differing_runs, part, captured.pages[start:], parent.fileno())
                 for start, part in parts
             ]
         runs = [run for compared in comparing for run in compared.result()]
@@ -201,9 +196,9 @@ def _write_memory(pending: Draft, parent_image: Path) -> _Memory:
 def storage_error(error: OSError, *, doing: str = "written") -> StorageError | CheckpointError:
     """An error of the disk while a checkpoint was being written or restored, in words."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StorageError(
-            f"the disk is full: {error}", hint="free some space there; nothing was changed"
-        )
+        place = error.filename2 or error.filename
+        said = f"the disk is full: there is no room for {place}" if place else "the disk is full"
+        return StorageError(said, hint="free some space there; nothing was changed")
     return CheckpointError(
         f"the checkpoint could not be {doing}: {os.strerror(error.errno or errno.EIO)}",
         hint="nothing of it was kept, and the machine runs on",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from branchpoint_vmruntime.errors import NameTakenError, SessionBusyError, StorageError
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import SessionId, SessionRecord
+from branchpoint_vmruntime.lineage import CheckpointId, SessionId, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.locks import in_use, wait_for_tidying
 
@@ -91,10 +91,16 @@ def _locked(home: Home, record: SessionRecord) -> Generator[None]:
         yield
 
 
+def new_session(key: str, *, start: CheckpointId | None = None) -> SessionRecord:
+    """A session of that key that is on no record yet."""
+    digest = hashlib.sha256(f"{key}{secrets.token_hex(8)}".encode()).hexdigest()
+    now = datetime.now(UTC)
+    return SessionRecord(id=SessionId(digest[:12]), key=key, created_at=now, start=start)
+
+
 def _new_session(journal: Journal, key: str) -> SessionRecord | None:
     """None if another process was quicker."""
-    digest = hashlib.sha256(f"{key}{secrets.token_hex(8)}".encode()).hexdigest()
-    record = SessionRecord(id=SessionId(digest[:12]), key=key, created_at=datetime.now(UTC))
+    record = new_session(key)
     try:
         journal.add_session(record)
     except NameTakenError:

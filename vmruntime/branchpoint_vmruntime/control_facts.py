@@ -4,9 +4,10 @@ An answer may have fields that this version does not know, and lack those that h
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -170,6 +171,14 @@ class ResumeFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lent:
+    """The session that continues a branch, by its id and key."""
+
+    session: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """What code run in a branch's kernel gave: `status` is "ok" or "error", `text` its output."""
 
@@ -195,7 +204,7 @@ def to_json(fact: Any) -> dict[str, Any]:
     >>> to_json(OpenSession(id="7f3c", key="a.ipynb", pid=42))["kind"] == "kernel"
     True
     """
-    return cast("dict[str, Any]", _plain(asdict(fact)))
+    return {name: _plain(getattr(fact, name)) for name in _kinds(fact.__class__)}
 
 
 def from_json(kind: type[Fact], raw: object) -> Fact:
@@ -210,7 +219,16 @@ def from_json(kind: type[Fact], raw: object) -> Fact:
         raise BranchpointError("the session's owner answered with what cannot be read") from error
 
 
+@cache
+def _kinds(kind: type[Any]) -> Mapping[str, Any]:
+    """The fields of a fact and their types. Looked up once: views have thousands of facts."""
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
 def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
     match value:
         case datetime():
             return value.isoformat()
@@ -219,6 +237,8 @@ def _plain(value: Any) -> Any:
             return {name: _plain(each) for name, each in there.items()}
         case list() | tuple():
             return [_plain(each) for each in cast("list[Any]", value)]
+        case _ if is_dataclass(value):
+            return to_json(value)
         case _:
             return value
 
@@ -232,9 +252,8 @@ def _read(kind: Any, value: Any) -> Any:
     if kind is datetime:
         return datetime.fromisoformat(value)
     if isinstance(kind, type) and is_dataclass(kind):
-        kinds = get_type_hints(kind)
-        there = [each.name for each in fields(kind) if each.name in value]
-        return kind(**{name: _read(kinds[name], value[name]) for name in there})
+        kinds = _kinds(kind)
+        return kind(**{name: _read(kinds[name], value[name]) for name in kinds if name in value})
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return kind(value)
     return value

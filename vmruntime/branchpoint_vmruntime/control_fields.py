@@ -1,5 +1,6 @@
 """The fields of what is asked at a control socket: each of its kind, or refused in words. Pure."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -53,3 +54,22 @@ def flag(request: Mapping[str, Any], name: str, *, default: bool = False) -> boo
     if not isinstance(value, bool):
         raise UsageError(f"{name} has to be true or false, not {value!r}")
     return value
+
+
+def seconds(request: Mapping[str, Any], name: str, *, default: float, most: float) -> float:
+    """A time in seconds, no longer than `most`.
+
+    >>> seconds({"timeout_s": 600}, "timeout_s", default=1.0, most=60.0)
+    60.0
+    """
+    value = request.get(name, default)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise UsageError(f"{name} has to be a number of seconds, not {value!r}")
+    return min(float(value), most)
+
+
+def optional_seconds(request: Mapping[str, Any], name: str) -> float | None:
+    """A time in seconds, or nothing."""
+    if request.get(name) is None:
+        return None
+    return seconds(request, name, default=0.0, most=math.inf)

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.control_facts import (
     BranchFacts,
     CheckpointFacts,
@@ -20,6 +21,7 @@ from branchpoint_vmruntime.control_facts import (
     FailedFork,
     ForkFacts,
     KeepFacts,
+    Lent,
     OpenSession,
     OwnerKind,
     PauseFacts,
@@ -32,6 +34,7 @@ from branchpoint_vmruntime.control_fields import (
     flag,
     number,
     optional_number,
+    optional_seconds,
     optional_text,
     text,
     texts,
@@ -45,7 +48,11 @@ from branchpoint_vmruntime.errors import (
 )
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
 from branchpoint_vmruntime.outside.forwarding import Forwards
-from branchpoint_vmruntime.session import Branch, ForkReport, PauseReport, Session, nothing_runs
+from branchpoint_vmruntime.reports import ForkReport, PauseReport
+from branchpoint_vmruntime.session import Session, nothing_runs
+from branchpoint_vmruntime.turn_in_time import in_time
+from branchpoint_vmruntime.view_ops import ViewOps
+from branchpoint_vmruntime.viewing import branch_facts
 
 Request = Mapping[str, Any]
 
@@ -119,14 +126,17 @@ class ControlOps:
             "drop": self._drop,
             "pause": self._pause,
             "resume": self._resume,
+            "lend": self._lend,
             "pin": self._pin,
+            "annotate": self._annotate,
             "remove": self._remove,
             "end": self._end,
         }
         return {
             "branches": self._branches,
             "checkpoints": self._checkpoints,
-            **{name: self._in_turn(handler) for name, handler in changing.items()},
+            **ViewOps(self._session, self._owner.kind).handlers(),
+            **{name: self._in_turn(name, handler) for name, handler in changing.items()},
             "run": self._run,
         }
 
@@ -134,16 +144,19 @@ class ControlOps:
         """Whether code that was asked for at the socket runs in a branch."""
         return self._runs[branch] > 0
 
-    def _in_turn(self, handler: Handler) -> Handler:
+    def _in_turn(self, op: str, handler: Handler) -> Handler:
         async def one_after_another(request: Request) -> Mapping[str, Any]:
-            async with self._turn():
-                return await handler(request)
+            async with self._turn(optional_seconds(request, "by")):
+                with self._session.changes.doing(op, self._about(request)):
+                    answer = await handler(request)
+            back, self._session.came_back[:] = list(self._session.came_back), []
+            return {**answer, "came_back": back} if back else answer
 
         return one_after_another
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncGenerator[None]:
-        async with self._one_at_a_time, self._session.turn():
+    async def _turn(self, by: float | None = None) -> AsyncGenerator[None]:
+        async with in_time(by, lambda: self._one_at_a_time, lambda: self._session.turn()):
             if self._owner.ended():
                 raise SessionBusyError(
                     "that session is just being closed", hint="open it again in a moment"
@@ -233,16 +246,22 @@ class ControlOps:
             )
         )
 
+    async def _lend(self, request: Request) -> Mapping[str, Any]:
+        branch, key = text(request, "branch"), text(request, "key")
+        again = flag(request, "again")
+        borrower = await self._session.lend(branch, key, again=again)
+        return to_json(Lent(session=borrower.id, key=borrower.key))
+
     async def _run(self, request: Request) -> Mapping[str, Any]:
         code, name = text(request, "code"), optional_text(request, "branch")
         async with self._turn():
             branch = await self._session.awake(name)
-            self._runs[branch.name] += 1
+            self._note_runs(branch, 1)
         # Outside the turn: while code runs its branch may be saved, forked and looked at.
         try:
             result = await branch.run(code, timeout_s=_DAY_S)
         finally:
-            self._runs[branch.name] -= 1
+            self._note_runs(branch, -1)
         return to_json(
             RunFacts(
                 branch=branch.name,
@@ -253,6 +272,18 @@ class ControlOps:
                 error_value=result.error_value,
             )
         )
+
+    def _note_runs(self, branch: Branch, more: int) -> None:
+        self._runs[branch.name] += more
+        self._session.changes.note()
+
+    async def _annotate(self, request: Request) -> Mapping[str, Any]:
+        label, note = optional_text(request, "label"), optional_text(request, "note")
+        checkpoint = self._session.find(text(request, "checkpoint"))
+        if label is None and note is None:
+            raise UsageError("there is neither a label nor a note to give it", hint="give one")
+        annotated = await self._session.annotate(checkpoint, label=label, note=note)
+        return to_json(self._of(annotated))
 
     async def _pin(self, request: Request) -> Mapping[str, Any]:
         pinned = flag(request, "pinned", default=True)
@@ -278,6 +309,11 @@ class ControlOps:
         )
         self._owner.end()
         return to_json(ended)
+
+    def _about(self, request: Request) -> str:
+        """The branch that something is done to, for whoever looks on meanwhile."""
+        named = [request.get("branch"), request.get("name"), *texts(request, "names")[:1]]
+        return next((it for it in named if isinstance(it, str)), self._session.current.name)
 
     def _named(self, name: str | None) -> Branch:
         return self._session.current if name is None else self._session.branch(name)
@@ -328,22 +364,8 @@ class ControlOps:
         with contextlib.suppress(OSError):
             # Read from the kernel's tables, milliseconds for each GB; it may end meanwhile.
             use = await asyncio.to_thread(branch.memory)
-        record = branch.record
-        return BranchFacts(
-            name=record.name,
-            state=record.state,
-            current=branch is self._session.current,
-            index=record.index,
-            parent=record.parent,
-            origin=record.origin,
-            head=record.head,
-            head_label=labels.get(record.head, ""),
-            created_at=record.created_at,
-            own_bytes=use.own_bytes if use else None,
-            shared_bytes=use.shared_bytes if use else None,
-            awake_ms=branch.cost.awake_ms,
-            busy=self._is_busy(branch),
-        )
+        busy = self._is_busy(branch)
+        return branch_facts(self._session, branch, labels, use, busy=busy)
 
 
 async def save_all(session: Session) -> list[PauseReport]:

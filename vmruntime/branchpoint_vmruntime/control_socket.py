@@ -36,6 +36,8 @@ MAX_ANSWER_BYTES = 16 << 20
 MAX_PEERS = 64
 _ASK_TIMEOUT_S = 60.0
 _CONNECT_TIMEOUT_S = 5.0
+# Of the loop, from a connection that it has accepted to one that is closed again.
+_TURNS_TO_TURN_AWAY = 5
 
 Handler = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 # What carries a connection once it is upgraded, until whoever is at its other end has enough.
@@ -63,6 +65,7 @@ class ControlServer:
         self._upgrades = upgrades or {}
         self._uid = os.getuid() if uid is None else uid
         self._server: asyncio.Server | None = None
+        self._leaving = False
         self._peers: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -86,17 +89,27 @@ class ControlServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._server is None:
+        # It may have been left already.
+        server, self._server = self._server, None
+        if server is None:
             return
         # Not seen any more before it is closed: who finds it must find someone there.
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
-        self._server.close()
+        # A server that is closed while it accepts a connection leaves that one open (CPython before
+        # 3.13): none is accepted from here on, and those that were are turned away in some turns.
+        self._leaving = True
+        asyncio.get_running_loop().remove_reader(server.sockets[0].fileno())
         there = list(self._peers)
         for peer in there:
             peer.cancel()
-        await asyncio.gather(*there, return_exceptions=True)
-        await self._server.wait_closed()
+        try:
+            await asyncio.gather(*there, return_exceptions=True)
+            for _ in range(_TURNS_TO_TURN_AWAY):
+                await asyncio.sleep(0)
+        finally:
+            server.close()
+        await server.wait_closed()
 
     async def answer(self, line: bytes) -> bytes:
         """The answer to a line, whatever it holds."""
@@ -119,13 +132,14 @@ class ControlServer:
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         allowed = _peer_uid(writer.get_extra_info("socket")) == self._uid
-        closing = self._server is None or not self._server.is_serving()
-        if closing or not allowed or len(self._peers) >= MAX_PEERS:
+        if self._leaving or not allowed or len(self._peers) >= MAX_PEERS:
             writer.transport.abort()
             return
         peer = asyncio.create_task(self._serve(reader, writer), name="control")
         self._peers.add(peer)
         peer.add_done_callback(self._peers.discard)
+        # One that is cancelled before its first step has closed nothing.
+        peer.add_done_callback(lambda _: writer.close())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -222,7 +236,10 @@ class ControlClient:
                 writer.close()
                 raise
         if not line:
-            raise BranchpointError("the session's owner hung up before it answered")
+            raise BranchpointError(
+                "the session's owner hung up before it answered",
+                hint="it was closed or has ended; `branchpoint ls` shows what there is now",
+            )
         return _granted(_parsed(line))
 
     async def upgrade(

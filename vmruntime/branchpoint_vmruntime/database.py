@@ -7,13 +7,14 @@ from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from branchpoint_vmruntime.errors import (
     BranchpointError,
     DamagedError,
     IncompatibleError,
     StorageError,
+    UnknownNameError,
 )
 
 _BUSY_TIMEOUT_S = 10.0
@@ -60,6 +61,20 @@ class Database:
     def close(self) -> None:
         """Let go of the file. Closing twice is fine."""
         self._connection.close()
+
+    def detach(self) -> None:
+        """Go on with a copy in memory, as it is now: nothing of what follows reaches the file."""
+        copy = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            with self._in_words():
+                self._connection.backup(copy)
+                copy.row_factory = sqlite3.Row
+                copy.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            copy.close()
+            raise
+        self._connection.close()
+        self._connection = copy
 
     def rows(self, query: str, **values: Any) -> list[sqlite3.Row]:
         """What a query finds."""
@@ -165,6 +180,41 @@ class Database:
             f"{self._path} cannot be used: {error}",
             hint="free space on the disk or check its permissions",
         )
+
+
+class Records:
+    """What such a file holds, of the SCHEMA; a `with` lets go of it."""
+
+    SCHEMA: ClassVar[Schema]
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open for reading and writing; the file is made if it is not there."""
+        return cls(Database(path, cls.SCHEMA, read_only=False))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Open for reading only; UnknownNameError if there is no such file yet."""
+        if not path.exists():
+            raise UnknownNameError(cls.SCHEMA.name, str(path), (), hint="start a session first")
+        return cls(Database(path, cls.SCHEMA, read_only=True))
+
+    def detach(self) -> None:
+        """Go on with a copy in memory, to see what would come of something."""
+        self._database.detach()
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice is fine."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def uri_to_read(path: Path) -> str:

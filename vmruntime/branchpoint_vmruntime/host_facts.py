@@ -16,6 +16,7 @@ def machine_facts(
     return MachineFacts(
         qemu=tools.qemu.build,
         accelerator=accelerator.name,
+        # FSRM is off as well, but whatever was saved before that was said never had it.
         cpu="max,erms=off" if accelerator.name == "tcg" else "host",
         memory_mib=size.memory_mib,
         vcpus=size.vcpus,

@@ -14,7 +14,8 @@ from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.budget import IdlePause
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import PauseReport, Turn
+from branchpoint_vmruntime.reports import PauseReport
+from branchpoint_vmruntime.session import Turn
 
 log = logging.getLogger(__name__)
 

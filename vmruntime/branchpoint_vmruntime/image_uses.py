@@ -76,7 +76,7 @@ def _saved_on(home: Home) -> tuple[dict[str, int], dict[str, list[SessionUse]]]:
             image = _image_of(home, point, images)
             if point.session is None:
                 bases[image] += 1
-            else:
+            elif SessionId(point.session) in keys:
                 by_session[image, point.session] += 1
     sessions: defaultdict[str, list[SessionUse]] = defaultdict(list)
     for (image, session), count in by_session.items():

@@ -2,11 +2,17 @@
 
 import itertools
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard, cast
 
-from branchpoint_vmruntime.session import WakeReason
+from branchpoint_vmruntime.branch_seam import WakeReason
+
+_NAME_OF_PHASE = re.compile("[a-z][a-z-]{0,31}")
+_MOST_PHASES = 8
+_LONGEST_PHASE_MS = 86_400_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +48,34 @@ class Identity:
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
+def _is_name(told: object) -> TypeGuard[str]:
+    return isinstance(told, str) and _NAME_OF_PHASE.fullmatch(told) is not None
+
+
+def _is_length(told: object) -> TypeGuard[float]:
+    if not isinstance(told, int | float) or isinstance(told, bool):
+        return False
+    return 0 <= told < _LONGEST_PHASE_MS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen:
     """A guest at rest: nothing of the user's runs, no byte is under way."""
 
     phases_ms: dict[str, float]
+
+    @classmethod
+    def from_answer(cls, told: object) -> "Frozen":
+        """What the guest tells of how long it took, as far as that is lengths of time by names.
+
+        It is put on record and shown in pages; a guest is the user's to break.
+
+        >>> Frozen.from_answer({"freeze": 3.1, "<b>": 1, "drain": "long", "flush": 1e400}).phases_ms
+        {'freeze': 3.1}
+        """
+        fields = cast("dict[object, object]", told) if isinstance(told, dict) else {}
+        phases = list(fields.items())[:_MOST_PHASES]
+        return cls(phases_ms={k: round(v, 3) for k, v in phases if _is_name(k) and _is_length(v)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

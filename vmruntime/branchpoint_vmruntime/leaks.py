@@ -9,6 +9,8 @@ import os
 import select
 import shutil
 import signal
+import stat
+from collections import Counter
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,8 +101,12 @@ def sweep(home: Home, *, thorough: bool = True) -> list[Leak]:
 
 
 def disk_bytes(paths: Iterable[Path]) -> int:
-    """What files, and all that is in folders, take on the disk; linked twice they count once."""
-    seen: set[tuple[int, int]] = set()
+    """What files, and all that is in folders, take on the disk and would give back.
+
+    Linked twice among them they count once. What is linked from elsewhere as well, as a checkpoint
+    that was imported where it is already, is not theirs alone and counts for nothing.
+    """
+    seen: Counter[tuple[int, int]] = Counter()
     total = 0
     for path in paths:
         with contextlib.suppress(OSError):
@@ -113,12 +119,12 @@ def disk_bytes(paths: Iterable[Path]) -> int:
     return total
 
 
-def _own_bytes(facts: os.stat_result, seen: set[tuple[int, int]]) -> int:
+def _own_bytes(facts: os.stat_result, seen: Counter[tuple[int, int]]) -> int:
     file = (facts.st_dev, facts.st_ino)
-    if facts.st_nlink > 1 and file in seen:
-        return 0
-    seen.add(file)
-    return facts.st_blocks * 512
+    seen[file] += 1
+    # The links to a folder are its own subfolders.
+    links = 1 if stat.S_ISDIR(facts.st_mode) else facts.st_nlink
+    return facts.st_blocks * 512 if seen[file] == links else 0
 
 
 def _machine(pid: int, begins: bytes) -> RunningMachine | None:
@@ -146,7 +152,8 @@ def _ownerless(home: Home, machines: list[RunningMachine]) -> list[RunningMachin
 def _known(home: Home) -> set[str] | None:
     """The sessions on record; None without a record: then nothing can be told to be on none."""
     with contextlib.suppress(UnknownNameError), Journal.read(home.database) as journal:
-        return {str(session.id) for session in journal.sessions()}
+        # Of one that was removed, what others stand on is no leak.
+        return {str(it.id) for it in (*journal.sessions(), *journal.removed_sessions())}
     return None
 
 

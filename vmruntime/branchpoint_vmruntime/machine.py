@@ -9,7 +9,7 @@ import logging
 import secrets
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,18 @@ log = logging.getLogger(__name__)
 
 SPACE_TO_GO_ON_BYTES = 16 << 20
 SPACE_POLL_S = 0.5
+_INTERRUPT_S = 5.0
+
+
+def nobody_minds() -> None:
+    """Hears of the end of a machine that nobody looks at."""
 
 
 class Machine:
-    """A running microVM. Made by `launch`, which also ends it."""
+    """A running microVM. Made by `launch`, which also ends it.
+
+    `on_failure` hears, once, that it can no longer be used.
+    """
 
     def __init__(
         self, spec: MachineSpec, folder: Path, process: QemuProcess, identity: Identity
@@ -64,6 +72,7 @@ class Machine:
         self._booted = asyncio.Event()
         self._kernel_ready = asyncio.Event()
         self._failure: MachineError | None = None
+        self.on_failure: Callable[[], None] = nobody_minds
         self.calls = CallQueue(self._answer_call)
 
     def adopt(self, identity: Identity) -> None:
@@ -168,7 +177,7 @@ class Machine:
         except BaseException:
             await self._undo_freeze()
             raise
-        return Frozen(phases_ms=reply["phases_ms"])
+        return Frozen.from_answer(reply.get("phases_ms"))
 
     async def _wait_received(self, reply: Mapping[str, Any], timeout_s: float) -> None:
         what = "messages of the kernel"
@@ -255,9 +264,9 @@ class Machine:
         """Give the user's processes variables and files."""
         await fit_out(self.control, outfit, timeout_s=timeout_s)
 
-    async def interrupt(self, *, timeout_s: float = 5.0) -> None:
+    async def interrupt(self) -> None:
         """SIGINT to the kernel's process group."""
-        await self.control.ask("interrupt", timeout_s=timeout_s)
+        await self.control.ask("interrupt", timeout_s=_INTERRUPT_S)
 
     async def ping(self, *, timeout_s: float) -> None:
         """Ask for a sign of life."""
@@ -311,7 +320,9 @@ class Machine:
                 pass
 
     def _fail_kernel(self, error: MachineError) -> None:
-        self._failure = self._failure or error
+        if self._failure is None:
+            self._failure = error
+            self.on_failure()
         self._booted.set()
         self._kernel_ready.set()
         if self._kernel is not None:

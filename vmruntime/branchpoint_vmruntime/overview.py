@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from branchpoint_vmruntime.borrowers import as_it_is
 from branchpoint_vmruntime.control_facts import OpenSession
 from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.home import Home
@@ -87,7 +88,9 @@ def _on_record(home: Home) -> list[_OnRecord]:
         tallies = journal.tallies()
         return [
             _OnRecord(
-                record, tuple(journal.branches(record.id)), *tallies.get(record.id, (0, None))
+                record,
+                tuple(as_it_is(home, journal, it) for it in journal.branches(record.id)),
+                *tallies.get(record.id, (0, None)),
             )
             for record in journal.sessions()
         ]

@@ -7,47 +7,57 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 
 from branchpoint_vmruntime.baking import Baking
+from branchpoint_vmruntime.borrowers import Borrowers
 from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.budget import Budgets, IdlePause
 from branchpoint_vmruntime.capacity import Capacity
+from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.idling import Idling
+from branchpoint_vmruntime.lending import Lending
 from branchpoint_vmruntime.lineage import (
     BranchState,
+    Cell,
     Checkpoint,
     CheckpointId,
     CheckpointKind,
     Moment,
-    Operation,
     SessionRecord,
 )
-from branchpoint_vmruntime.lineage.naming import branch_names, check_label
+from branchpoint_vmruntime.lineage.naming import branch_names, check_label, check_note
+from branchpoint_vmruntime.on_record import OnRecord
 from branchpoint_vmruntime.outside.outside import Outside
 from branchpoint_vmruntime.pausing import Pausing, require_not_dropped
 from branchpoint_vmruntime.preparing import Preparing
 from branchpoint_vmruntime.register import Register
-from branchpoint_vmruntime.restore import SavedMachine
-from branchpoint_vmruntime.rolling_back import RollingBack
-from branchpoint_vmruntime.saving import Saving
-from branchpoint_vmruntime.session import (
-    MAX_FORKS,
+from branchpoint_vmruntime.reports import (
     ForkReport,
     KeepReport,
     PauseReport,
     ResumeReport,
     RollbackReport,
+)
+from branchpoint_vmruntime.restore import SavedMachine
+from branchpoint_vmruntime.rolling_back import RollingBack
+from branchpoint_vmruntime.saving import Saving
+from branchpoint_vmruntime.session import (
+    MAX_FORKS,
+    Answer,
     Turn,
     Witness,
     nobody_hears,
+    nothing_died,
     nothing_known,
+    nothing_ran,
     nothing_runs,
+    nothing_undone,
 )
 from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.waking import Waking, end_machine
 from branchpoint_vmruntime.workshop import Workshop
 
 
-class OwnedSession:
+class OwnedSession(OnRecord):
     """Implements `session.Session`.
 
     Made by `open_session`; operations on it are done one after another.
@@ -60,13 +70,19 @@ class OwnedSession:
         outside: Outside,
         budgets: Budgets,
         idle: IdlePause,
+        borrowers: Borrowers,
     ) -> None:
         self.witness: Witness = nothing_known
         self.turn: Turn = nullcontext
         self.executes: Callable[[str], bool] = nothing_runs
         self.on_resumed: Callable[[ResumeReport], None] = nobody_hears
+        self.ran: Callable[[str], Sequence[Cell]] = nothing_ran
+        self.undone: Callable[[], Sequence[Cell]] = nothing_undone
+        self.died: Callable[[], Sequence[str]] = nothing_died
+        self.changes = register.changes
+        self.answers: dict[str, Answer] = {}
         self.outside = outside
-        self._register = register
+        super().__init__(register)
         self._workshop = workshop
         self._saving = Saving(register, workshop, self._witness_of)
         self._waking = Waking(register, workshop, outside)
@@ -76,48 +92,17 @@ class OwnedSession:
         self._preparing = Preparing(register, workshop)
         self._capacity = Capacity(register, workshop, outside, budgets, self._with_peeks)
         self._idling = Idling(self, idle)
-        self._busy = asyncio.Lock()
-        self.image = Baking(register, workshop, self._waking, outside, self._busy, self.awake)
+        busy = asyncio.Lock()
+        self.image = Baking(register, workshop, self._waking, outside, busy, self.awake)
+        self._lending = Lending(register, self._pausing, borrowers, busy)
+        self._alone, self.came_back = self._lending.alone, self._lending.came_back
         register.awake = self._awake_for_caller
-
-    @property
-    def record(self) -> SessionRecord:
-        """Which session this is."""
-        return self._register.record
-
-    @property
-    def current(self) -> OwnedBranch:
-        """The branch that operations without a name are about."""
-        return self._register.current
-
-    def branches(self) -> list[OwnedBranch]:
-        """Every branch on record, in order of making."""
-        return self._register.branches()
-
-    def branch(self, name: str) -> OwnedBranch:
-        """The branch of that name."""
-        return self._register.branch(name)
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """Every checkpoint of the session and the base they root in, oldest first."""
-        return self._register.checkpoints()
-
-    def path(self, checkpoint: Checkpoint) -> list[Checkpoint]:
-        """The checkpoint itself, its parent, and so on to the root."""
-        return list(self._register.tree().path(checkpoint.id))
+        outside.forwards.on_change = self.changes.note
 
     @property
     def ready_for(self) -> CheckpointId | None:
         """The checkpoint a machine stands by for, if one does."""
         return self._workshop.ready_for
-
-    def operations(self) -> list[Operation]:
-        """Everything done so far, with what it cost."""
-        return self._register.operations()
-
-    def find(self, name: str | None, *, branch: str | None = None) -> Checkpoint:
-        """By label, or by the start of an id; None: the last of a branch, or of the current one."""
-        return self._register.find(name, self._of(branch))
 
     def room(self) -> int:
         """How many machines more the host's memory and the budgets have room for now."""
@@ -132,16 +117,16 @@ class OwnedSession:
         kind: CheckpointKind = CheckpointKind.USER,
     ) -> Checkpoint:
         """Save a branch, the current one if none is named; it runs on."""
-        async with self._busy:
-            of, chosen = self._of(branch), check_label(label) if label else None
-            saved = await self._saving.save(of, kind, chosen, note=note)
+        async with self._alone():
+            of, chosen = self._here(branch), check_label(label) if label else None
+            saved = await self._saving.save(of, kind, chosen, note=check_note(note))
             await self._preparing.begin(saved if of is self.current else self._preparing.wanted)
             return saved
 
     async def fork_point(self, branch: str | None = None) -> Checkpoint:
         """Save a branch to fork from it, as often as wanted; it runs on."""
-        async with self._busy:
-            return await self._saving.save(self._of(branch), CheckpointKind.FORK_POINT)
+        async with self._alone():
+            return await self._saving.save(self._here(branch), CheckpointKind.FORK_POINT)
 
     async def fork(
         self,
@@ -162,10 +147,10 @@ class OwnedSession:
                 f"{count} forks are more than this can hold; the limit is {MAX_FORKS}",
                 hint=f"ask for 1 to {MAX_FORKS}, such as `%fork 3`",
             )
-        async with self._busy:
+        async with self._alone():
             began = time.monotonic()
             self._capacity.require_forks(count)
-            parent = self._of(branch)
+            parent = self._of(branch) if start else self._here(branch)
             new = branch_names(count, names, self._register.taken_names(), parent=parent.name)
             origin = await self._origin(start, parent)
             made, failures = await self._waking.fork(
@@ -196,8 +181,8 @@ class OwnedSession:
 
         The machine it has is ended only once the other is awake.
         """
-        async with self._busy:
-            going = self._of(branch)
+        async with self._alone():
+            going = self._here(branch)
             require_not_dropped(going)
             goal = self._resolve(target, going)
             report = await self._rolling_back.go_back(going, goal, safety=safety)
@@ -206,12 +191,12 @@ class OwnedSession:
 
     async def switch(self, name: str) -> OwnedBranch:
         """Continue as another branch; one without a machine is woken from its last checkpoint."""
-        async with self._busy:
+        async with self._alone():
             return await self._switch(name)
 
     async def keep(self, name: str) -> KeepReport:
         """Continue as a branch; save and end every other live one, so that it can be reopened."""
-        async with self._busy:
+        async with self._alone():
             began = time.monotonic()
             kept = await self._switch(name)
             others = [b for b in self.branches() if b is not kept and b.live is not None]
@@ -227,13 +212,10 @@ class OwnedSession:
 
     async def drop(self, names: Sequence[str]) -> list[OwnedBranch]:
         """Give branches up. Their checkpoints stay."""
-        async with self._busy:
-            given_up = [self.branch(name) for name in names]
+        async with self._alone():
+            given_up = [self._here(name) for name in names]
             if self.current in given_up:
-                raise UsageError(
-                    f"{self.current.name!r} is the branch this notebook continues as",
-                    hint="`%switch` to another branch first",
-                )
+                raise _is_current(self.current.name, "`%switch` to another branch first")
             for branch in given_up:
                 await self._waking.retire(branch, BranchState.DROPPED)
                 self._register.note("drop", branch.name, None, 0.0, {})
@@ -245,12 +227,9 @@ class OwnedSession:
 
         What stands by for the current one ends as well: its memory and processor are given back.
         """
-        async with self._busy:
-            branch = self._of(name)
-            if self.executes(branch.name):
-                raise UsageError(
-                    f"a cell runs in branch {branch.name!r}", hint="wait for it, or interrupt it"
-                )
+        async with self._alone():
+            branch = self._here(name)
+            self._require_no_cell(branch)
             report = await self._pausing.pause(branch)
             if branch is self.current:
                 await self._preparing.begin(None)
@@ -259,8 +238,17 @@ class OwnedSession:
 
     async def resume(self, name: str | None = None) -> ResumeReport:
         """Give a branch without a machine its machine again, from its last checkpoint."""
-        async with self._busy:
-            return await self._pausing.resume(self._of(name))
+        async with self._alone():
+            return await self._pausing.resume(self._here(name))
+
+    async def lend(self, name: str, key: str, *, again: bool = False) -> SessionRecord:
+        """Save a branch that is not current, and have it carry on in the session of that key."""
+        async with self._alone():
+            branch = self._here(name)
+            if branch is self.current:
+                raise _is_current(name, "`%switch` to another branch first")
+            self._require_no_cell(branch)
+            return await self._lending.lend(branch, as_key(key), again=again)
 
     async def awake(self, name: str | None = None) -> OwnedBranch:
         """The branch, the current one if none is named; one that is paused is resumed first.
@@ -268,9 +256,10 @@ class OwnedSession:
         UsageError if it has no machine for another reason, which says what gives it one.
         """
         branch = self._of(name)
-        if branch.state is BranchState.PAUSED:
-            async with self._busy:
+        if branch.state in (BranchState.PAUSED, BranchState.LENT):
+            async with self._alone():
                 # Another may have asked for it at the same time.
+                self._lending.here(branch)
                 if branch.state is BranchState.PAUSED:
                     self.on_resumed(await self._pausing.resume(branch))
         if branch.state is not BranchState.LIVE:
@@ -289,7 +278,7 @@ class OwnedSession:
 
         Only the waking keeps other operations waiting.
         """
-        async with self._busy:
+        async with self._alone():
             self._capacity.require_peek()
             looked_into = await self._waking.peek(checkpoint)
         self._peeks.append(looked_into)
@@ -299,18 +288,23 @@ class OwnedSession:
             self._peeks.remove(looked_into)
             await end_machine(looked_into)
 
-    def pins(self) -> set[CheckpointId]:
-        """The checkpoints of the session that are to be kept whatever else goes."""
-        return self._register.pins()
-
     async def pin(self, checkpoint: Checkpoint, *, pinned: bool = True) -> None:
         """Keep a checkpoint whatever else goes, or no longer."""
-        async with self._busy:
+        async with self._alone():
             self._register.pin(checkpoint, pinned=pinned)
+
+    async def annotate(
+        self, checkpoint: Checkpoint, *, label: str | None = None, note: str | None = None
+    ) -> Checkpoint:
+        """Give a checkpoint another label or note, or both; what is None stays. As it is now."""
+        chosen = None if label is None else check_label(label)
+        said = None if note is None else check_note(note)
+        async with self._alone():
+            return self._register.annotate(checkpoint, label=chosen, note=said)
 
     async def remove(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
         """Remove checkpoints with their files; those that went."""
-        async with self._busy:
+        async with self._alone():
             await self._preparing.begin(None)
             gone = self._register.remove(checkpoints)
             await self._workshop.remove(gone)
@@ -325,12 +319,18 @@ class OwnedSession:
 
     async def start(self) -> None:
         """Wake the first branch, unless it carries on as one. Called once, by `open_session`."""
+        self._lending.look()
         if not self._register.carries_on:
             await self._waking.start()
+        elif self.loan is not None and self.loan.resumes:
+            # Where the lender has gone on from the same moment, the two are forks of it.
+            await self._pausing.resume(self._here(None), reseed=not self.loan.lent)
+        self._lending.start()
         self._idling.start()
 
     async def close(self) -> None:
         """End every machine. What was checkpointed stays."""
+        await self._lending.stop()
         await self._idling.stop()
         await self._preparing.stop()
         async with AsyncExitStack() as stack:
@@ -340,9 +340,6 @@ class OwnedSession:
                 stack.push_async_callback(end_machine, branch)
             for branch in live:
                 await self._waking.retire(branch, BranchState.LOST)
-
-    def _of(self, name: str | None) -> OwnedBranch:
-        return self.current if name is None else self.branch(name)
 
     def _resolve(self, target: Checkpoint | str | None, branch: OwnedBranch) -> Checkpoint:
         return target if isinstance(target, Checkpoint) else self._register.find(target, branch)
@@ -355,6 +352,15 @@ class OwnedSession:
             return self._resolve(parent.record.head, parent)
         return await self._saving.save(parent, CheckpointKind.FORK_POINT)
 
+    def _here(self, name: str | None) -> OwnedBranch:
+        return self._lending.here(self._of(name))
+
+    def _require_no_cell(self, branch: OwnedBranch) -> None:
+        if self.executes(branch.name):
+            raise UsageError(
+                f"a cell runs in branch {branch.name!r}", hint="wait for it, or interrupt it"
+            )
+
     def _with_peeks(self) -> list[OwnedBranch]:
         return [*self.branches(), *self._peeks]
 
@@ -366,28 +372,15 @@ class OwnedSession:
         return replace(moment, incarnation=incarnation, position=position)
 
     async def _switch(self, name: str) -> OwnedBranch:
-        branch = self.branch(name)
+        branch = self._here(name)
         if branch.state is not BranchState.LIVE:
             await self._pausing.resume(branch)
         self._register.continue_as(branch)
         return branch
 
 
-@asynccontextmanager
-async def open_session(
-    register: Register,
-    workshop: Workshop,
-    outside: Outside,
-    budgets: Budgets | None = None,
-    idle: IdlePause | None = None,
-) -> AsyncGenerator[OwnedSession]:
-    """A session with its first machine awake, or one that carries on; no machine outlives it."""
-    session = OwnedSession(register, workshop, outside, budgets or Budgets(), idle or IdlePause())
-    try:
-        await session.start()
-        yield session
-    finally:
-        await session.close()
+def _is_current(name: str, hint: str) -> UsageError:
+    return UsageError(f"{name!r} is the current branch: the session continues as it", hint=hint)
 
 
 def _since(start: float) -> float:

@@ -4,11 +4,12 @@ import time
 from datetime import UTC, datetime
 
 from branchpoint_vmruntime.branch import OwnedBranch
+from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointKind
 from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.reports import PauseReport, ResumeReport
 from branchpoint_vmruntime.saving import Saving, let_go_on
-from branchpoint_vmruntime.session import PauseReport, ResumeReport, WakeReason
 from branchpoint_vmruntime.waking import Waking
 
 _STATES = {
@@ -67,17 +68,18 @@ class Pausing:
             total_ms=total_ms,
         )
 
-    async def resume(self, branch: OwnedBranch) -> ResumeReport:
+    async def resume(self, branch: OwnedBranch, *, reseed: bool = False) -> ResumeReport:
         """A machine for a branch that has none, from its last checkpoint."""
         began = time.monotonic()
         if branch.state is BranchState.LIVE:
             raise UsageError(
-                f"branch {branch.name!r} is not paused", hint="`%branches` lists what each is"
+                f"branch {branch.name!r} is not paused: it runs already",
+                hint="it takes code and commands as it is; `%branches` lists what each is",
             )
         require_not_dropped(branch)
         paused = branch.state is BranchState.PAUSED
         reason = WakeReason.RESUME if paused else WakeReason.REOPEN
-        head = await self._waking.reopen(branch, reason)
+        head = await self._waking.reopen(branch, reason, reseed=reseed)
         away_s = (datetime.now(UTC) - head.created_at).total_seconds()
         total_ms = _since(began)
         # Its memory is brought together from the layers before a machine can be started on it.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from branchpoint_vmruntime.branch import OwnedBranch
+from branchpoint_vmruntime.changes import Changes
 from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError, UsageError
 from branchpoint_vmruntime.lineage import (
     BranchName,
@@ -16,11 +17,13 @@ from branchpoint_vmruntime.lineage import (
     CheckpointId,
     CheckpointKind,
     Operation,
+    SessionId,
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.naming import is_set_aside, next_label, resolve, set_aside
 from branchpoint_vmruntime.lineage.tree import Tree
+from branchpoint_vmruntime.loan import Loan, borrower_for, given_back, last_of
 from branchpoint_vmruntime.outside.forwarding import nobody_sleeps
 from branchpoint_vmruntime.outside.view import View
 from branchpoint_vmruntime.storage.retention import StoreBudgets
@@ -35,6 +38,7 @@ class Register:
 
     With `fresh` the branches there are are set aside for a new `main`; without, they are carried on
     with. `awake` is for the session to set: it gives a branch that is paused its machine again.
+    `changes` tells of all that is written here.
     """
 
     def __init__(
@@ -45,8 +49,11 @@ class Register:
         store: StoreBudgets | None = None,
         *,
         fresh: bool = True,
+        loan: Loan | None = None,
     ) -> None:
         self.base = base
+        self.loan = loan
+        self.changes = Changes()
         self._fresh = fresh
         self.awake: Callable[[str], Awaitable[None]] = nobody_sleeps
         self.store = store or StoreBudgets()
@@ -54,11 +61,16 @@ class Register:
         left = _left_by_earlier_owner(record, journal) if fresh else _as_left(record, journal)
         self._branches = {b.name: OwnedBranch(b) for b in left}
         self.record = journal.session(record.id) or record
-        self._current = self._last_continued() or MAIN
+        self._current = self._last_continued() or self.first
+
+    @property
+    def first(self) -> BranchName:
+        """What the first branch of a session is called that does not carry on as one."""
+        return self.loan.branch if self.loan else MAIN
 
     @property
     def carries_on(self) -> bool:
-        """Whether the session goes on as a branch there is; otherwise it starts with `main`."""
+        """Whether the session goes on as a branch there is; otherwise it starts with `first`."""
         return not self._fresh and self._last_continued() is not None
 
     @property
@@ -84,6 +96,38 @@ class Register:
         start = None if checkpoint is None else checkpoint.id
         self._put_session(replace(self.record, start=start))
 
+    def borrower(self, branch: OwnedBranch) -> SessionRecord | None:
+        """The session that a branch is lent to; None if it is not, or that one was removed."""
+        to = branch.record.lent_to
+        return self._journal.session(to) if to else None
+
+    def borrower_for(self, key: str, branch: OwnedBranch) -> SessionRecord:
+        """The session that a branch can be lent to by that key; NameTakenError."""
+        return borrower_for(self._journal, key, branch.record)
+
+    def lend(self, branch: OwnedBranch, to: SessionRecord) -> SessionRecord:
+        """Put a branch without a machine on record as lent to a session that starts at its head."""
+        record = replace(branch.record, state=BranchState.LENT, lent_to=to.id)
+        self._journal.lend(record, replace(to, start=record.head))
+        branch.become(record, None)
+        return to
+
+    def is_on_record(self, session: SessionRecord) -> bool:
+        """Whether there is such a session."""
+        return self._journal.session(session.id) is not None
+
+    def take_back(self, branch: OwnedBranch) -> None:
+        """Have a lent branch stand where the session that had it has come to."""
+        borrower = self.borrower(branch)
+        last = last_of(self._journal, borrower) if borrower else None
+        record = given_back(branch.record, last)
+        self._journal.put_branch(record)
+        branch.become(record, None)
+
+    def stood_on(self) -> dict[CheckpointId, str]:
+        """The checkpoints of this session that others stand on, with the key of one that does."""
+        return self._journal.stood_on(self.record.id)
+
     def branches(self) -> list[OwnedBranch]:
         """Every branch on record, in order of making."""
         return list(self._branches.values())
@@ -107,6 +151,7 @@ class Register:
         for branch in new:
             self._branches.pop(branch.name, None)
         self._branches.update({branch.name: branch for branch in new})
+        self.changes.note()
 
     def add_first(self, branch: OwnedBranch) -> None:
         """Put the session's first branch on record, with what has become of an earlier owner's."""
@@ -133,6 +178,7 @@ class Register:
     def put(self, record: BranchRecord) -> None:
         """Put a branch's new state on record."""
         self._journal.put_branch(record)
+        self.changes.note()
 
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint of the session and the bases they root in, oldest first."""
@@ -144,6 +190,7 @@ class Register:
         self._journal.add_checkpoint(saved, advance=advance.name if advance else None)
         if advance is not None:
             advance.advance(saved.id)
+        self.changes.note()
         self.note("checkpoint", saved.branch, saved, saved.cost.total_ms, saved.cost.phases_ms)
 
     def pins(self) -> set[CheckpointId]:
@@ -153,6 +200,20 @@ class Register:
     def pin(self, checkpoint: Checkpoint, *, pinned: bool) -> None:
         """Keep a checkpoint whatever else goes, or no longer."""
         self._journal.pin(checkpoint.id, pinned=pinned)
+        self.changes.note()
+
+    def annotate(
+        self, checkpoint: Checkpoint, *, label: str | None, note: str | None
+    ) -> Checkpoint:
+        """Give a checkpoint of the session another label or note; what is None stays."""
+        if checkpoint.session != self.record.id:
+            raise UsageError(
+                f"{checkpoint.label!r} is not this session's own",
+                hint="take a checkpoint here: `%checkpoint LABEL` gives it a label of yours",
+            )
+        annotated = self._journal.annotate(checkpoint.id, label=label, note=note)
+        self.changes.note()
+        return annotated
 
     def remove(self, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
         """Forget those checkpoints that nothing needs and nobody has pinned; which they were."""
@@ -164,6 +225,7 @@ class Register:
             with contextlib.suppress(UsageError):
                 self._journal.remove_checkpoint(checkpoint.id)
                 gone.append(checkpoint)
+        self.changes.note()
         return gone
 
     def find(self, name: str | None, branch: OwnedBranch) -> Checkpoint:
@@ -195,11 +257,13 @@ class Register:
             own_bytes=self._own_bytes,
             awake=lambda name: self.awake(name),
             paused=self._is_paused,
+            kin=lambda: self._journal.kin(self.record.id),
         )
 
     def _put_session(self, record: SessionRecord) -> None:
         self._journal.put_session(record)
         self.record = record
+        self.changes.note()
 
     def _last_continued(self) -> BranchName | None:
         """The branch the session was last continued as, or else any that there is."""
@@ -231,9 +295,14 @@ class Register:
         """A label that is not taken."""
         return next_label(prefix, {c.label for c in self.checkpoints()})
 
-    def operations(self) -> list[Operation]:
-        """Everything done so far, with what it cost."""
-        return self._journal.operations(self.record.id)
+    def operations(self, *, newest: int | None = None) -> list[Operation]:
+        """What was done, oldest first, with what it cost: all of it, or the newest so many."""
+        return self._journal.operations(self.record.id, newest=newest)
+
+    def key_of(self, session: SessionId) -> str:
+        """The key of a session of the same home; nothing if there is none."""
+        found = self._journal.session(session)
+        return "" if found is None else found.key
 
     def note(
         self,
@@ -257,6 +326,7 @@ class Register:
             self._journal.add_operation(done)
         except BranchpointError as error:
             log.warning("what was done is not on record: %s of %s: %s", op, branch, error)
+        self.changes.note()
 
 
 def _left_by_earlier_owner(session: SessionRecord, journal: Journal) -> list[BranchRecord]:

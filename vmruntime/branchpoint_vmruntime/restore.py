@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchpoint_vmruntime.branch_seam import WakeCost
 from branchpoint_vmruntime.errors import MachineStartError, WakeError
 from branchpoint_vmruntime.incarnation import Awake, Identity
 from branchpoint_vmruntime.launching import launch
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.overlay import make_overlay
-from branchpoint_vmruntime.session import WakeCost
 from branchpoint_vmruntime.spec import (
     Disks,
     Emulator,

@@ -5,10 +5,11 @@ import time
 from dataclasses import replace
 
 from branchpoint_vmruntime.branch import OwnedBranch
+from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint
 from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.reports import RollbackReport
 from branchpoint_vmruntime.saving import Saving
-from branchpoint_vmruntime.session import RollbackReport, WakeReason
 from branchpoint_vmruntime.waking import Waking, abandon
 
 # What such a branch leaves needs no checkpoint of its own.

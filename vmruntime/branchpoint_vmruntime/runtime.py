@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
+from branchpoint_vmruntime.borrowers import HomeBorrowers
+from branchpoint_vmruntime.borrowing import settle, take_up
 from branchpoint_vmruntime.claiming import claim
 from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
@@ -30,8 +32,9 @@ from branchpoint_vmruntime.lineage import Checkpoint, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.memory.flat import FlatImages
+from branchpoint_vmruntime.opening import open_session
 from branchpoint_vmruntime.outside.outside import open_outside
-from branchpoint_vmruntime.owned_session import OwnedSession, open_session
+from branchpoint_vmruntime.owned_session import OwnedSession
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.spec import Emulator
 from branchpoint_vmruntime.storage.keeping import remember
@@ -98,6 +101,8 @@ class Runtime:
         self._ledger = Ledger.open(self.home.ledger)
         self._stack.callback(self._ledger.close)
         await asyncio.to_thread(self.sweep)
+        self._stack.callback(settle, self.home)
+        settle(self.home)
         return self
 
     async def __aexit__(
@@ -147,7 +152,7 @@ class Runtime:
         tools, shown = self._require_tools(), progress or SilentProgress()
         image = await image_for(self.home, manifest.image, tools, shown)
         accelerator = await self.accelerator()
-        initramfs = await asyncio.to_thread(ensure_initramfs, self.home, image, guest_sources())
+        initramfs = await asyncio.to_thread(ensure_initramfs, image, guest_sources())
         facts = await asyncio.to_thread(
             machine_facts, tools, accelerator, manifest.size, image.digest
         )
@@ -191,6 +196,7 @@ class Runtime:
 
         If another process owns the session of that key, a second one beside it is opened, unless it
         is to be carried on or owned alone: then that is a SessionBusyError, which says who has it.
+        One that a branch was lent to begins as that branch, or carries on where it has come to.
         `folder` is where the files are that the manifest brings in: by default this process's.
         `owner` is what this process is to those who ask at the session's control socket. `progress`
         hears of what takes long before there is a machine: an image that is built, a first boot.
@@ -201,9 +207,11 @@ class Runtime:
         base = await base_for(self.home, self.journal, foundation, shown)
         wanted = key or f"script-{secrets.token_hex(6)}"
         with claim(self.home, self.journal, wanted, alone=ownership.alone or not fresh) as record:
+            loan = await take_up(self.home, self.journal, record, fresh=fresh)
             workshop = self._workshop(record, foundation)
             remember(self.home.session(record.id), chosen.store)
-            register = Register(record, self.journal, base, chosen.store, fresh=fresh)
+            begins = fresh and not (loan and loan.resumes)
+            register = Register(record, self.journal, base, chosen.store, fresh=begins, loan=loan)
             edge = open_outside(
                 chosen.outside,
                 ledger=self.ledger,
@@ -216,17 +224,21 @@ class Runtime:
                 async with (
                     edge as outside,
                     open_session(
-                        register, workshop, outside, chosen.budgets, chosen.idle_pause
+                        register,
+                        workshop,
+                        outside,
+                        chosen.budgets,
+                        chosen.idle_pause,
+                        HomeBorrowers(self.home),
                     ) as session,
                     ControlServer(
                         self.home.control(record.id),
-                        {
-                            **handlers_for(record, outside.forwards, ownership),
-                            **ControlOps(session, ownership).handlers(),
-                        },
+                        session.answers,
                         upgrades={"exec": exec_upgrade(session)},
                     ),
                 ):
+                    session.answers.update(handlers_for(record, outside.forwards, ownership))
+                    session.answers.update(ControlOps(session, ownership).handlers())
                     yield session
             finally:
                 for place in (self.home.live, self.home.flat):

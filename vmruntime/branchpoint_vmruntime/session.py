@@ -1,246 +1,38 @@
 """One notebook's tree of checkpoints and branches, and what can be done with it."""
 
-from asyncio import Event
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, Protocol, overload
+from typing import Any, Protocol
 
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.branch_seam import Branch
+from branchpoint_vmruntime.changes import Changes
 from branchpoint_vmruntime.lineage import (
-    BranchName,
-    BranchRecord,
-    BranchState,
+    Cell,
     Checkpoint,
     CheckpointId,
     CheckpointKind,
     Moment,
     Operation,
+    SessionId,
     SessionRecord,
 )
+from branchpoint_vmruntime.loan import Loan
 from branchpoint_vmruntime.outside.outside import Outside
-from branchpoint_vmruntime.results import CommandResult, RunResult
+from branchpoint_vmruntime.reports import (
+    ForkReport,
+    KeepReport,
+    PauseReport,
+    ResumeReport,
+    RollbackReport,
+)
 from branchpoint_vmruntime.start_image import StartImage
-from branchpoint_vmruntime.streams import StreamChannel
 
 # More at once than a host that runs notebooks can be expected to hold.
 MAX_FORKS = 64
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryUse:
-    """Host memory of one machine, in bytes.
-
-    `own` is its alone, `shared` is mapped from a shared image.
-    """
-
-    own_bytes: int
-    shared_bytes: int
-
-
-class KernelChannel(Protocol):
-    """Whole multipart messages to and from the kernel in one machine's incarnation.
-
-    A message is `[channel, header, parent_header, metadata, content, *buffers]` in bytes, where
-    channel is one of b"shell", b"control", b"stdin", b"iopub".
-    """
-
-    @property
-    def incarnation(self) -> str:
-        """The id of the waking this channel belongs to; it never changes on one channel."""
-        ...
-
-    async def send(self, parts: Sequence[bytes]) -> None:
-        """Queue a message for the kernel. Raises MachineEndedError once the machine is gone."""
-        ...
-
-    async def receive(self) -> list[bytes]:
-        """The next message.
-
-        Raises MachineEndedError, or KernelDiedError, saying in words why it ended.
-        """
-        ...
-
-
-class WakeReason(StrEnum):
-    """Why a machine was woken, as what runs in it can read."""
-
-    START = "start"
-    FORK = "fork"
-    ROLLBACK = "rollback"
-    REOPEN = "reopen"
-    RESUME = "resume"
-    PEEK = "peek"
-    BAKE = "bake"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GuestCall:
-    """Something a process in a machine asks of whoever drives the session; it waits for the answer.
-
-    `request` is JSON the guest made up: check it. `gone` is set once the caller waits no more.
-    """
-
-    id: int
-    request: Mapping[str, Any]
-    gone: Event = field(default_factory=Event)
-
-
-class CallChannel(Protocol):
-    """The calls out of one machine's incarnation."""
-
-    async def next(self) -> GuestCall:
-        """The next call. Raises MachineEndedError once no more can come."""
-        ...
-
-    async def answer(self, call: GuestCall, answer: Mapping[str, Any]) -> None:
-        """Give the caller its answer, as JSON. Nothing happens if it waits no more."""
-        ...
-
-
 Witness = Callable[[str], Awaitable[Moment]]
 Turn = Callable[[], AbstractAsyncContextManager[None]]
-
-
-class Branch(Protocol):
-    """A named line of work; live while it has a machine."""
-
-    @property
-    def record(self) -> BranchRecord: ...
-    @property
-    def name(self) -> BranchName: ...
-    @property
-    def state(self) -> BranchState: ...
-    @property
-    def kernel(self) -> KernelChannel:
-        """The channel of its present machine; UsageError if it has none."""
-        ...
-
-    @property
-    def calls(self) -> CallChannel:
-        """What processes in its present machine ask for; UsageError if it has none."""
-        ...
-
-    @property
-    def streams(self) -> StreamChannel:
-        """The streams to and from its present machine; UsageError if it has none."""
-        ...
-
-    @property
-    def cost(self) -> "WakeCost": ...
-    def memory(self) -> MemoryUse | None: ...
-    async def interrupt(self) -> None:
-        """SIGINT to the kernel's process group."""
-        ...
-
-    async def ping(self, *, timeout_s: float) -> None:
-        """Ask the machine for a sign of life; GuestSilentError or MachineEndedError otherwise."""
-        ...
-
-    async def run(self, code: str, *, timeout_s: float = 3600.0) -> RunResult:
-        """Run code in its kernel, past all that waits in the shell's queue on this side."""
-        ...
-
-    async def execute(
-        self, argv: Sequence[str], *, stdin: str = "", timeout_s: float = 60.0
-    ) -> CommandResult:
-        """Run a command among the user's processes and wait for it."""
-        ...
-
-    async def variables(
-        self, *, repr_limit: int, timeout_s: float
-    ) -> Sequence[Mapping[str, Any]] | None:
-        """What the user's variables are, as JSON; None if this kernel cannot say.
-
-        `repr_limit` is in characters. GuestSilentError if it takes longer, as when a repr hangs.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WakeCost:
-    """What waking a machine took, in milliseconds."""
-
-    awake_ms: float
-    phases_ms: dict[str, float] = field(default_factory=dict[str, float])
-
-
-@dataclass(frozen=True, slots=True)
-class ForkFailure:
-    """One fork that did not come up."""
-
-    name: BranchName
-    error: BranchpointError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkReport(Sequence[Branch]):
-    """What a fork made.
-
-    The branches that came up (it iterates over them) and those that did not.
-    """
-
-    origin: Checkpoint
-    branches: tuple[Branch, ...]
-    failures: tuple[ForkFailure, ...]
-    reseeded: bool
-    total_ms: float
-
-    def __len__(self) -> int:
-        return len(self.branches)
-
-    @overload
-    def __getitem__(self, index: int) -> Branch: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Branch]: ...
-    def __getitem__(self, index: int | slice) -> Branch | Sequence[Branch]:
-        return self.branches[index]
-
-    def __iter__(self) -> Iterator[Branch]:
-        return iter(self.branches)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackReport:
-    """What a rollback did. `safety` is the checkpoint of what was left, if one could be taken."""
-
-    branch: Branch
-    checkpoint: Checkpoint
-    safety: Checkpoint | None
-    safety_note: str
-    total_ms: float
-    phases_ms: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepReport:
-    """What `keep` did: the branch this notebook continues as, and those saved and ended."""
-
-    branch: Branch
-    parked: tuple[Branch, ...]
-    total_ms: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PauseReport:
-    """What pausing a branch did: the checkpoint it carries on from, the host memory given back."""
-
-    branch: Branch
-    checkpoint: Checkpoint
-    freed_bytes: int
-    total_ms: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeReport:
-    """What it took to give a branch its machine again, and for how many seconds it had none."""
-
-    branch: Branch
-    checkpoint: Checkpoint
-    away_s: float
-    total_ms: float
-    phases_ms: dict[str, float]
+Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 async def nothing_known(_branch: str) -> Moment:
@@ -251,6 +43,21 @@ async def nothing_known(_branch: str) -> Moment:
 def nothing_runs(_branch: str) -> bool:
     """Of a session that nobody drives cell by cell."""
     return False
+
+
+def nothing_ran(_branch: str) -> Sequence[Cell]:
+    """Of a session that nobody drives cell by cell."""
+    return ()
+
+
+def nothing_undone() -> Sequence[Cell]:
+    """Of a session that nobody drives cell by cell."""
+    return ()
+
+
+def nothing_died() -> Sequence[str]:
+    """Of a session that nobody drives cell by cell."""
+    return ()
 
 
 def nobody_hears(_report: ResumeReport) -> None:
@@ -271,12 +78,30 @@ class Session(Protocol):
     `witness` is asked, with a branch's name, what is executing there, for every checkpoint that is
     taken. It is asked while that machine is at rest, when every message of its kernel has arrived
     at the channel. A witness that fails or takes over 5 s is one that knows nothing.
+
+    `ran` tells which cells were run on a branch since its last checkpoint, oldest first; `undone`
+    which were run and may be on no record: what a rollback took back that was not saved; `died` the
+    ids of those whose machine ended first.
+
+    `came_back` are branches, each with the key of the notebook it was lent to and that was never
+    opened, that are here again because something was wanted of them. Its driver tells of them, and
+    takes them off the list.
+
+    `changes` tells of everything that is shown of it; its driver notes there what only it knows of,
+    such as that a cell has been run. `answers` is what can be asked for at its control socket, by
+    the name of the operation; its driver may add to it.
     """
 
     witness: Witness
     turn: Turn
     executes: Callable[[str], bool]
     on_resumed: Callable[[ResumeReport], None]
+    ran: Callable[[str], Sequence[Cell]]
+    undone: Callable[[], Sequence[Cell]]
+    died: Callable[[], Sequence[str]]
+    changes: Changes
+    answers: dict[str, Answer]
+    came_back: list[tuple[str, str]]
 
     @property
     def outside(self) -> Outside:
@@ -287,6 +112,11 @@ class Session(Protocol):
     def record(self) -> SessionRecord: ...
     @property
     def image(self) -> StartImage: ...
+    @property
+    def loan(self) -> Loan | None:
+        """How it continues a branch of another session; None if it does not."""
+        ...
+
     @property
     def current(self) -> Branch: ...
     def branches(self) -> Sequence[Branch]:
@@ -316,7 +146,14 @@ class Session(Protocol):
         """How many machines more the host's memory and the manifest's budgets have room for now."""
         ...
 
-    def operations(self) -> list[Operation]: ...
+    def operations(self, *, newest: int | None = None) -> list[Operation]:
+        """What was done, oldest first, with what it cost: all of it, or the newest so many."""
+        ...
+
+    def key_of(self, session: SessionId) -> str:
+        """The key of a session of the same home, such as one a branch is lent to; "" if none is."""
+        ...
+
     async def checkpoint(
         self,
         label: str | None = None,
@@ -376,12 +213,32 @@ class Session(Protocol):
         """The branch, the current one if none is named; one that is paused is resumed first."""
         ...
 
+    async def lend(self, name: str, key: str, *, again: bool = False) -> SessionRecord:
+        """Save a branch and have it carry on in a session of that key, which starts at its head.
+
+        It is LENT until nobody has that session open; then it stands where that one has come to.
+        UsageError if it is current, dropped or lent already, and while a cell runs on it.
+        NameTakenError if the key is that of a session with a tree of its own. With `again` the
+        session of that key, which is being opened, asks for the branch that it has had.
+        """
+        ...
+
     def pins(self) -> set[CheckpointId]:
         """The checkpoints of the session that are to be kept whatever else goes."""
         ...
 
     async def pin(self, checkpoint: Checkpoint, *, pinned: bool = True) -> None:
         """Keep a checkpoint whatever else goes, or no longer."""
+        ...
+
+    async def annotate(
+        self, checkpoint: Checkpoint, *, label: str | None = None, note: str | None = None
+    ) -> Checkpoint:
+        """Give a checkpoint another label or note, or both; what is None stays. As it is now.
+
+        UsageError for a label that cannot be one, a note that is too long, and a checkpoint that
+        is not the session's own.
+        """
         ...
 
     async def remove(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:

@@ -3,7 +3,7 @@
 The socket is there for as long as the session is open, `home.control(session)`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from branchpoint_vmruntime.control_facts import (
     Fact,
     ForkFacts,
     KeepFacts,
+    Lent,
     OpenSession,
     PauseFacts,
     ResumeFacts,
@@ -28,7 +29,9 @@ from branchpoint_vmruntime.control_ops import handlers_for as handlers_for
 from branchpoint_vmruntime.control_socket import ControlClient
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage_view import CellText, LineageView
 from branchpoint_vmruntime.outside.forwarding import Forward
+from branchpoint_vmruntime.view_ops import LONGEST_WATCH_S
 
 _SIGN_OF_LIFE_S = 5.0
 _GONE_S = 30.0
@@ -40,12 +43,13 @@ class SessionControl:
     What the owner refuses is raised here as it was there, in its words: UnknownNameError for a name
     that is not known, SessionBusyError where something else is under way. Operations take as long
     as they take; an owner that ends meanwhile is a BranchpointError. Whoever stops waiting calls
-    nothing off.
+    nothing off. `came_back` are the branches that this took back, as `Session` tells them.
     """
 
     def __init__(self, socket: Path) -> None:
         self._client = ControlClient(socket)
         self._stack = AsyncExitStack()
+        self.came_back: list[tuple[str, str]] = []
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._client)
@@ -125,7 +129,7 @@ class SessionControl:
 
     async def drop(self, names: Sequence[str]) -> Sequence[BranchFacts]:
         """Give branches up. Their checkpoints stay."""
-        answer = await self._client.ask("drop", names=list(names))
+        answer = await self._asked("drop", names=list(names))
         return [from_json(BranchFacts, fields) for fields in answer["dropped"]]
 
     async def pause(self, name: str | None = None) -> PauseFacts:
@@ -139,6 +143,41 @@ class SessionControl:
         """Give a branch without a machine its machine again, from its last checkpoint."""
         return await self._done(ResumeFacts, "resume", name=name)
 
+    async def lend(
+        self, branch: str, key: str, *, again: bool = False, by: float | None = None
+    ) -> Lent:
+        """Save a branch and have it carry on in the session of that key, until that is closed.
+
+        The session is there when this returns, and begins as the branch once it is opened. It is
+        not lent if that has not begun `by` a time of the monotonic clock: SessionBusyError.
+        """
+        return await self._done(Lent, "lend", branch=branch, key=key, again=again, by=by)
+
+    async def view(self) -> LineageView:
+        """All that is shown of the session, as it is now."""
+        return from_json(LineageView, await self._client.ask("view"))
+
+    async def watch(self, seen: int, *, timeout_s: float = LONGEST_WATCH_S) -> int:
+        """The version of the view once it is another than the one that was seen.
+
+        The same after `timeout_s` seconds, of which LONGEST_WATCH_S are the most. Nothing else can
+        be asked meanwhile: watch over a connection of its own.
+        """
+        for_s = min(timeout_s, LONGEST_WATCH_S)
+        answer = await self._client.ask(
+            "watch", timeout_s=for_s + _SIGN_OF_LIFE_S, seen=seen, for_s=for_s
+        )
+        return int(answer["version"])
+
+    async def cells(self, of: str) -> Sequence[CellText]:
+        """The cells of a branch, or up to a checkpoint by label or id, oldest first, as run."""
+        answer = await self._client.ask("cells", of=of)
+        return [from_json(CellText, fields) for fields in answer["cells"]]
+
+    async def ask(self, op: str, **fields: Any) -> Mapping[str, Any]:
+        """Ask for whatever this owner answers, such as the `preview` of a notebook's kernel."""
+        return await self._client.ask(op, timeout_s=None, **fields)
+
     async def run(self, code: str, *, branch: str | None = None) -> RunFacts:
         """Run code in a branch's kernel and wait for it; one that is paused is resumed first.
 
@@ -150,12 +189,20 @@ class SessionControl:
         """Keep a checkpoint, by label or id, whatever else goes, or no longer."""
         return await self._done(CheckpointFacts, "pin", checkpoint=checkpoint, pinned=pinned)
 
+    async def annotate(
+        self, checkpoint: str, *, label: str | None = None, note: str | None = None
+    ) -> CheckpointFacts:
+        """Give a checkpoint, by label or id, another label or note, or both; None leaves it."""
+        return await self._done(
+            CheckpointFacts, "annotate", checkpoint=checkpoint, label=label, note=note
+        )
+
     async def remove(self, ids: Sequence[str]) -> Sequence[CheckpointFacts]:
         """Remove checkpoints, by label or id, with their files; those that went.
 
         One that others descend from, that a branch stands on or that is pinned stays.
         """
-        answer = await self._client.ask("remove", checkpoints=list(ids))
+        answer = await self._asked("remove", checkpoints=list(ids))
         return [from_json(CheckpointFacts, fields) for fields in answer["removed"]]
 
     async def end(self, *, save: bool = True) -> EndFacts:
@@ -190,7 +237,22 @@ class SessionControl:
         return [Forward(**fields) for fields in answer["forwards"]]
 
     async def _done(self, kind: type[Fact], op: str, **fields: Any) -> Fact:
-        return from_json(kind, await self._client.ask(op, timeout_s=None, **fields))
+        return from_json(kind, await self._asked(op, **fields))
+
+    async def _asked(self, op: str, **fields: Any) -> Mapping[str, Any]:
+        """Have something done, however long what is under way there takes; what came of it."""
+        answer = await self._client.ask(op, timeout_s=None, **fields)
+        self.came_back += [(str(branch), str(key)) for branch, key in answer.get("came_back", ())]
+        return answer
+
+
+async def is_answered(home: Home, session: str) -> bool:
+    """Whether somebody has a session open, and answers."""
+    try:
+        async with SessionControl(home.control(session)):
+            return True
+    except BranchpointError:
+        return False
 
 
 async def open_sessions(home: Home) -> list[OpenSession]:

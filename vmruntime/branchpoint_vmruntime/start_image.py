@@ -43,8 +43,8 @@ class StartImage(Protocol):
         """Where they start now."""
         ...
 
-    async def bake(self, named: Sequence[str], *, branch: str | None = None) -> BakeReport:
-        """Have them start with packages installed: those a branch has, and those named.
+    async def bake(self, named: Sequence[str]) -> BakeReport:
+        """Have them start with packages installed: those the current branch has, and those named.
 
         A fresh machine gets them from pip's index, which the branch must be let out to. Memory and
         files of the branch are not carried over. UsageError and MachineError, in words.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from branchpoint_vmruntime.errors import DamagedError, IncompatibleError
-from branchpoint_vmruntime.lineage import CheckpointId
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
 from branchpoint_vmruntime.memory.flat import sync_file
 from branchpoint_vmruntime.overlay import give_back_reserve
 
@@ -145,6 +145,14 @@ class LayerStore:
     def layer(self, checkpoint: CheckpointId) -> Layer:
         """Where a checkpoint is."""
         return Layer(self._folder / checkpoint)
+
+    def of(self, checkpoint: Checkpoint) -> Layer:
+        """Where one is that this owner has, or another: their folders are beside this one.
+
+        A branch that was lent stands on what the session that had it has saved, and the reverse.
+        """
+        owner = checkpoint.session or self._folder.name
+        return Layer(self._folder.parent / owner / checkpoint.id)
 
     def stage(self, checkpoint: CheckpointId) -> Layer:
         """A fresh folder to make it in."""

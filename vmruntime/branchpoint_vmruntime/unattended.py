@@ -4,15 +4,18 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
+from branchpoint_vmruntime.branch_seam import CallChannel, KernelChannel
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import CallChannel, KernelChannel, Session
+from branchpoint_vmruntime.session import Session
 
 _REFUSAL = {
     "status": "error",
     "ename": "UsageError",
     "evalue": "this session has no notebook, so nobody carries that out",
-    "hint": "ask from outside: `branchpoint --help` lists what there is",
+    "hint": "ask from outside: `branchpoint --help` lists what there is; what may leave, secrets"
+    " and limits are said in the branchpoint.yaml it was created with: change that, then"
+    " `branchpoint close` and `branchpoint resume`",
 }
 
 

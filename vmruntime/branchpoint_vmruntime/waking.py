@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from branchpoint_vmruntime.branch import Live, OwnedBranch
+from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.errors import BranchpointError, DamagedError
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import BranchName, BranchState, Checkpoint
+from branchpoint_vmruntime.loan import Loan
 from branchpoint_vmruntime.outside.outside import Newcomer, Outside
 from branchpoint_vmruntime.register import MAIN, Register
-from branchpoint_vmruntime.session import ForkFailure, WakeReason
+from branchpoint_vmruntime.reports import ForkFailure
 from branchpoint_vmruntime.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class Waking:
         )
         tree = self._register.tree()
         live = await self._workshop.wake(tree, checkpoint, identity, reseed=reseed)
+        live.machine.on_failure = self._register.changes.note
         if reason is not WakeReason.PEEK:
             async with _ended_unless_recorded([live]):
                 await self._outside.woken(
@@ -67,11 +70,27 @@ class Waking:
 
     async def start(self) -> None:
         """The session's first branch, fresh from where its fresh machines start."""
-        origin, live = await self._fresh()
-        record = self._register.new_record(MAIN, 0, parent=None, origin=origin)
+        loan, name = self._register.loan, self._register.first
+        index = loan.index if loan else 0
+        origin, live = await (self._fresh() if loan is None else self._lent(loan))
+        record = self._register.new_record(name, index, parent=None, origin=origin)
         async with _ended_unless_recorded([live]):
             self._register.add_first(OwnedBranch(record, live))
-        self._register.note("start", MAIN, origin, live.cost.awake_ms, live.cost.phases_ms)
+        self._register.note("start", name, origin, live.cost.awake_ms, live.cost.phases_ms)
+
+    async def _lent(self, loan: Loan) -> tuple[Checkpoint, Live]:
+        """Another session's branch as it was lent: never something else in its place."""
+        start = self._register.start()
+        if start is None:
+            raise DamagedError(
+                f"the checkpoint of branch {loan.branch!r} that this notebook continues is gone",
+                hint="open the branch again from its own notebook",
+            )
+        self._require_files(loan.branch, start)
+        live = await self.wake(
+            loan.branch, loan.index, start, WakeReason.REOPEN, reseed=not loan.lent
+        )
+        return start, live
 
     async def _fresh(self) -> tuple[Checkpoint, Live]:
         start, base = self._register.start(), self._register.base
@@ -126,18 +145,13 @@ class Waking:
             self._register.add(made)
         return made, failures
 
-    async def reopen(self, branch: OwnedBranch, reason: WakeReason) -> Checkpoint:
+    async def reopen(
+        self, branch: OwnedBranch, reason: WakeReason, *, reseed: bool = False
+    ) -> Checkpoint:
         """A machine for a branch that has none, from its last checkpoint, which this gives."""
-        tree = self._register.tree()
-        head = tree.checkpoint(branch.record.head)
-        if missing := self._workshop.missing(tree, head):
-            names = ", ".join(f"{it.label!r} ({it.id})" for it in missing)
-            raise DamagedError(
-                f"branch {branch.name!r} cannot carry on from {head.label!r}: files are gone of "
-                f"{names}",
-                hint="`%checkpoints` lists those there are, and `%rollback` goes back to one",
-            )
-        live = await self.wake(branch.name, branch.index, head, reason)
+        head = self._register.tree().checkpoint(branch.record.head)
+        self._require_files(branch.name, head)
+        live = await self.wake(branch.name, branch.index, head, reason, reseed=reseed)
         record = replace(branch.record, state=BranchState.LIVE)
         async with _ended_unless_recorded([live]):
             self._register.put(record)
@@ -146,6 +160,14 @@ class Waking:
             await dead.end()
         self._register.note(reason, branch.name, head, live.cost.awake_ms, live.cost.phases_ms)
         return head
+
+    def _require_files(self, name: str, head: Checkpoint) -> None:
+        if missing := self._workshop.missing(self._register.tree(), head):
+            names = ", ".join(f"{it.label!r} ({it.id})" for it in missing)
+            raise DamagedError(
+                f"branch {name!r} cannot carry on from {head.label!r}: files are gone of {names}",
+                hint="`%checkpoints` lists those there are, and `%rollback` goes back to one",
+            )
 
     async def peek(self, checkpoint: Checkpoint) -> OwnedBranch:
         """A machine to look into a checkpoint; on no record, so the caller must retire it."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchpoint_vmruntime.branch import Live
+from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.checkpoint import (
     CheckpointOrder,
     Draft,
@@ -36,7 +37,6 @@ from branchpoint_vmruntime.restore import (
     standing_by,
     wake_standing,
 )
-from branchpoint_vmruntime.session import WakeReason
 from branchpoint_vmruntime.store import Layer, LayerStore
 
 STAND_BY_AFTER_S = 0.3
@@ -170,9 +170,9 @@ class Workshop:
             self._flats.release(parent.id)
 
     def layer(self, checkpoint: Checkpoint) -> Layer:
-        """Where a checkpoint's files are."""
+        """Where a checkpoint's files are, also one that another session has taken."""
         store = self._bases if checkpoint.session is None else self._layers
-        return store.layer(checkpoint.id)
+        return store.of(checkpoint)
 
     def missing(self, tree: Tree, checkpoint: Checkpoint) -> list[Checkpoint]:
         """Those a checkpoint is made of, itself included, whose files are gone."""

@@ -30,7 +30,7 @@ class Desk:
     def caller(self) -> socket.socket:
         """Another process that has connected."""
         caller = socket.socket(socket.AF_UNIX)
-        caller.settimeout(20)
+        caller.settimeout(120)
         caller.connect(self.address)
         self._callers.append(caller)
         self.calls.serve()

@@ -3,8 +3,8 @@
 import signal
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -197,9 +197,11 @@ def test_a_terminal_that_is_cut_off_is_hung_up(tmp_path: Path) -> None:
 
 
 def test_a_server_that_left_its_terminal_outlasts_it(tmp_path: Path) -> None:
-    later = "setsid sh -c 'until test -e go; do sleep 0.02; done; echo x; touch done' &"
+    work = "touch left; until test -e go; do sleep 0.02; done; echo x; touch done"
+    until_left = "until test -e left; do sleep 0.02; done"
     with serving() as (host, guest):
-        host.order("sh", "-c", f"{later} sleep 0.1", folder=str(tmp_path), size=SIZE)
+        shell = f"setsid sh -c '{work}' & {until_left}"
+        host.order("sh", "-c", shell, folder=str(tmp_path), size=SIZE)
         assert host.wait() == 0
         host.sock.close()
         guest.join()
@@ -230,6 +232,17 @@ def test_variables_are_those_of_the_notebook_and_who_the_machine_is(tmp_path: Pa
     assert found[b"https_proxy"].startswith(b"http://127.0.0.1")
 
 
+@contextmanager
+def waiting(folder: Path) -> Generator[tuple[ExecHost, Serving]]:
+    """Both ends of a stream whose command runs for as long as the block lasts."""
+    with serving() as (host, guest):
+        host.order("sh", "-c", "until test -e over; do sleep 0.02; done", folder=str(folder))
+        try:
+            yield host, guest
+        finally:
+            (folder / "over").touch()
+
+
 def bad(host: ExecHost, guest: Serving) -> str:
     """What the guest says of it, once it has cut the stream off."""
     host.until_over()
@@ -239,8 +252,7 @@ def bad(host: ExecHost, guest: Serving) -> str:
 
 
 def test_more_input_than_there_is_room_for_cuts_the_stream_off(tmp_path: Path) -> None:
-    with serving() as (host, guest):
-        host.order("sleep", "0.5", folder=str(tmp_path))
+    with waiting(tmp_path) as (host, guest):
         # A pipe takes as much as a piece.
         with suppress(BrokenPipeError):
             host.sock.sendall(4 * frames.frame(frames.INPUT, bytes(frames.PIECE_BYTES)))
@@ -260,8 +272,7 @@ def test_more_input_than_there_is_room_for_cuts_the_stream_off(tmp_path: Path) -
 def test_a_frame_that_means_nothing_cuts_the_stream_off(
     tmp_path: Path, kind: int, body: bytes
 ) -> None:
-    with serving() as (host, guest):
-        host.order("sleep", "0.1", folder=str(tmp_path))
+    with waiting(tmp_path) as (host, guest):
         host.send(kind, body)
         assert bad(host, guest)
 

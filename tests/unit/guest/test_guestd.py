@@ -43,7 +43,7 @@ class LoneGuestd:
 
     async def run(self, *argv: str, **fields: object) -> dict[str, Any]:
         """Run a command and wait for it."""
-        return await self.link.ask("exec", {"argv": argv, "cwd": "/", **fields}, timeout_s=20)
+        return await self.link.ask("exec", {"argv": argv, "cwd": "/", **fields}, timeout_s=120)
 
     async def call(self, request: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A call by a process beside it, made and not answered."""
@@ -54,7 +54,7 @@ class LoneGuestd:
 
     async def is_alive(self) -> bool:
         """Whether it still answers."""
-        return "uptime_s" in await self.link.ask("ping", timeout_s=20)
+        return "uptime_s" in await self.link.ask("ping", timeout_s=120)
 
 
 def started(port: int, notes: Path, *more_ports: int) -> subprocess.Popen[bytes]:
@@ -148,7 +148,7 @@ async def test_what_cannot_be_done_is_refused_in_words_and_it_lives_on(
 ) -> None:
     async with guestd(tmp_path) as it:
         with pytest.raises(GuestRefusedError, match=why):
-            await it.link.ask(*order, timeout_s=20)
+            await it.link.ask(*order, timeout_s=120)
         assert await it.is_alive()
 
 
@@ -157,7 +157,7 @@ async def test_a_freeze_without_a_kernel_freezes_the_user_and_has_sent_nothing(
     tmp_path: Path,
 ) -> None:
     async with guestd(tmp_path) as it:
-        reply = await it.link.ask("freeze", {"sent": 0}, timeout_s=20)
+        reply = await it.link.ask("freeze", {"sent": 0}, timeout_s=120)
         assert reply["sent"] == 0
         assert set(reply["phases_ms"]) == {"freeze", "drain"}
         assert it.noted() == [["freeze"]]
@@ -168,7 +168,7 @@ async def test_a_freeze_that_does_not_succeed_is_refused_with_its_reason(tmp_pat
     (tmp_path / "stubborn").touch()
     async with guestd(tmp_path) as it:
         with pytest.raises(GuestRefusedError, match="could not be frozen within 5 s"):
-            await it.link.ask("freeze", {"sent": 0}, timeout_s=20)
+            await it.link.ask("freeze", {"sent": 0}, timeout_s=120)
         assert await it.is_alive()
 
 
@@ -176,7 +176,7 @@ async def test_a_freeze_that_does_not_succeed_is_refused_with_its_reason(tmp_pat
 async def test_a_thaw_sets_the_clock_before_anyone_runs(tmp_path: Path) -> None:
     async with guestd(tmp_path) as it:
         before = time.time()
-        await it.link.ask("thaw", timeout_s=20)
+        await it.link.ask("thaw", timeout_s=120)
         (clock, told_s, _), thaw = it.noted()
         assert (clock, thaw) == ("clock", ["thaw"])
         assert before <= told_s <= time.time()
@@ -187,7 +187,7 @@ async def wake(it: LoneGuestd, generation: int, identity: str) -> list[str]:
     it.link.generation = generation
     order = [str(generation), "ab" * 32, "", identity, "ridge-2"]
     order += ["fork", "inc-1", "ridge", "3", "s-1"]
-    return await it.link.ask_to_wake(order, timeout_s=20)
+    return await it.link.ask_to_wake(order, timeout_s=120)
 
 
 @in_a_loop
@@ -243,7 +243,7 @@ async def test_a_call_is_told_to_the_host_and_its_answer_handed_back(tmp_path: P
     async with guestd(tmp_path) as it:
         reader, writer = await it.call(CALL)
         assert await it.events.get() == {"op": "call", "id": 1, "request": CALL}
-        await it.link.ask("answer", {"call": 1, "answer": {"status": "ok"}}, timeout_s=20)
+        await it.link.ask("answer", {"call": 1, "answer": {"status": "ok"}}, timeout_s=120)
         assert json.loads(await reader.readline()) == {"status": "ok"}
         writer.close()
 
@@ -251,11 +251,11 @@ async def test_a_call_is_told_to_the_host_and_its_answer_handed_back(tmp_path: P
 @in_a_loop
 async def test_at_rest_no_call_is_told_and_after_it_every_one(tmp_path: Path) -> None:
     async with guestd(tmp_path) as it:
-        await it.link.ask("freeze", {"sent": 0}, timeout_s=20)
+        await it.link.ask("freeze", {"sent": 0}, timeout_s=120)
         _, writer = await it.call(CALL)
         assert await it.is_alive()
         assert it.events.empty()
-        await it.link.ask("thaw", timeout_s=20)
+        await it.link.ask("thaw", timeout_s=120)
         assert (await it.events.get())["op"] == "call"
         writer.close()
 
@@ -265,7 +265,7 @@ async def test_who_waits_when_the_machine_wakes_is_told_so(tmp_path: Path) -> No
     async with guestd(tmp_path) as it:
         reader, writer = await it.call(CALL)
         await it.events.get()
-        await it.link.ask("freeze", {"sent": 0}, timeout_s=20)
+        await it.link.ask("freeze", {"sent": 0}, timeout_s=120)
         await wake(it, 7, "{}")
         answer = json.loads(await reader.readline())
         assert answer == {
@@ -311,4 +311,4 @@ async def test_the_result_of_a_command_of_another_incarnation_is_nobodys(tmp_pat
 async def test_a_kernel_without_a_hook_has_no_variables_to_tell_of(tmp_path: Path) -> None:
     async with guestd(tmp_path) as it:
         fields = {"repr_limit": 80, "timeout_s": 20.0}
-        assert (await it.link.ask("variables", fields, timeout_s=20))["variables"] is None
+        assert (await it.link.ask("variables", fields, timeout_s=120))["variables"] is None

@@ -52,10 +52,10 @@ async def test_a_freeze_drains_the_streams_and_a_thaw_lets_them_go_on(tmp_path: 
     async with with_streams(tmp_path) as (it, link):
         stream = await link.open("echo")
         await stream.write(b"before")
-        reply = await it.link.ask("freeze", {"sent": 0, "streamed": link.quiesce()}, timeout_s=20)
+        reply = await it.link.ask("freeze", {"sent": 0, "streamed": link.quiesce()}, timeout_s=120)
         await link.wait_received(reply["streamed"])
         assert link.received == reply["streamed"]
-        await it.link.ask("thaw", timeout_s=20)
+        await it.link.ask("thaw", timeout_s=120)
         link.resume()
         assert await stream.read() == b"before"
 
@@ -63,7 +63,7 @@ async def test_a_freeze_drains_the_streams_and_a_thaw_lets_them_go_on(tmp_path: 
 @in_a_loop
 async def test_a_woken_guest_takes_streams_of_its_new_generation(tmp_path: Path) -> None:
     async with with_streams(tmp_path) as (it, link):
-        await it.link.ask("freeze", {"sent": 0, "streamed": link.quiesce()}, timeout_s=20)
+        await it.link.ask("freeze", {"sent": 0, "streamed": link.quiesce()}, timeout_s=120)
         link.generation = 7
         await wake(it, 7, "{}")
         link.resume()
@@ -75,7 +75,7 @@ async def test_a_streamd_that_is_lost_is_told_and_made_anew_by_a_waking(tmp_path
     async with with_streams(tmp_path) as (it, link):
         os.kill(streamd_of(it), signal.SIGKILL)
         assert await it.events.get() == {"op": "streams-ended"}
-        reply = await it.link.ask("freeze", {"sent": 0, "streamed": -1}, timeout_s=20)
+        reply = await it.link.ask("freeze", {"sent": 0, "streamed": -1}, timeout_s=120)
         assert reply["streamed"] is None
         link.generation = 7
         await wake(it, 7, "{}")

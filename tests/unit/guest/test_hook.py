@@ -51,7 +51,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Generator[PlainShell]:
 def connected(address: Path | str) -> socket.socket:
     """Guestd's end."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(20)
+    connection.settimeout(120)
     connection.connect(str(address))
     return connection
 

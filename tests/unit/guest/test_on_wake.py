@@ -66,7 +66,7 @@ def test_a_callback_that_raises_is_printed_and_the_others_are_called(
 
 def test_a_call_returns_after_the_callbacks(calls: FakeCalls) -> None:
     finish = threading.Event()
-    branchpoint.on_wake(lambda _: finish.wait(20))
+    branchpoint.on_wake(lambda _: finish.wait(120))
     wake("ridge")
     calls.woken("fork", 1)
     returned: list[int] = []
@@ -93,7 +93,7 @@ def test_those_of_the_next_waking_wait_for_those_before(calls: FakeCalls) -> Non
     finish, seen = threading.Event(), list[str]()
 
     def slow(who: Identity) -> None:
-        finish.wait(20)
+        finish.wait(120)
         seen.append(who.name)
 
     branchpoint.on_wake(slow)

@@ -62,7 +62,7 @@ async def test_guestd_takes_an_outfit_and_starts_commands_in_it(tmp_path: Path) 
     async with guestd(tmp_path) as it:
         fields: dict[str, object] = {"environment": {"NAME": "ridge", "HOME": None}}
         fields |= {"files": {"x.txt": "text"}, "digests": {"x.txt": "1", "y.txt": "1"}}
-        assert (await it.link.ask("outfit", fields, timeout_s=20))["lacking"] == ["y.txt"]
+        assert (await it.link.ask("outfit", fields, timeout_s=120))["lacking"] == ["y.txt"]
         assert (tmp_path / "x.txt").read_text() == "text"
         result = await it.run("sh", "-c", 'echo "$NAME ${HOME-none}"')
         assert result["stdout"] == "ridge none\n"
@@ -73,7 +73,7 @@ async def test_guestd_says_in_words_what_it_cannot_take(tmp_path: Path) -> None:
     async with guestd(tmp_path) as it:
         fields: dict[str, object] = {"environment": {}, "files": {"../x": ""}, "digests": {}}
         with pytest.raises(GuestRefusedError, match="cannot name a file"):
-            await it.link.ask("outfit", fields, timeout_s=20)
+            await it.link.ask("outfit", fields, timeout_s=120)
         assert await it.is_alive()
 
 
@@ -81,7 +81,7 @@ async def test_guestd_says_in_words_what_it_cannot_take(tmp_path: Path) -> None:
 async def test_without_a_hook_no_kernel_sets_variables(tmp_path: Path) -> None:
     async with guestd(tmp_path) as it:
         fields = {"environment": {"A": "1"}, "timeout_s": 20.0}
-        assert (await it.link.ask("environment", fields, timeout_s=20))["environment"] is None
+        assert (await it.link.ask("environment", fields, timeout_s=120))["environment"] is None
 
 
 def test_at_boot_the_images_certificates_are_trusted_and_apt_told(tmp_path: Path) -> None:

@@ -154,6 +154,14 @@ def test_of_several_branches_all_are_put_or_none(started_journal: Journal) -> No
     assert started_journal.branches(SESSION) == [a_branch()]
 
 
+def test_what_came_of_a_branch_that_is_renamed_still_comes_of_it(started_journal: Journal) -> None:
+    started_journal.put_branch(a_branch("ridge", parent="main"))
+    started_journal.rename_branches(SESSION, {BranchName("main"): BranchName("main~1")})
+    started_journal.put_branch(a_branch("main"))
+    parents = {branch.name: branch.parent for branch in started_journal.branches(SESSION)}
+    assert parents == {"main~1": None, "ridge": "main~1", "main": None}
+
+
 def test_operations_come_back_in_the_order_they_were_done(started_journal: Journal) -> None:
     done = [an_operation("checkpoint", checkpoint="aaaa"), an_operation("fork"), an_operation()]
     for operation in done:

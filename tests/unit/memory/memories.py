@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from hypothesis import strategies as st
 
@@ -52,7 +53,10 @@ def runs_of(pages: Iterable[int]) -> list[Run]:
 def found_in(parent: bytes, writes: Mapping[int, int]) -> list[tuple[PageRun, memoryview]]:
     """What of the writes differs from the parent, with its bytes."""
     copied = memoryview(filled(writes[number] for number in sorted(writes)))
-    return differing_runs(runs_of(writes), copied, memoryview(parent))
+    with TemporaryFile() as file:
+        file.write(parent)
+        file.flush()
+        return differing_runs(runs_of(writes), copied, file.fileno())
 
 
 def make_layer(path: Path, parent: bytes, writes: Mapping[int, int]) -> int:

@@ -67,6 +67,23 @@ def test_pages_of_zeros_take_no_room(fills: list[int], writes: dict[int, int]) -
         assert size == (folder / "layer").stat().st_size == PAGE * (1 + len(with_content))
 
 
+def test_runs_that_are_longer_than_what_is_read_at_once_come_out_whole(tmp_path: Path) -> None:
+    parent = filled([1] * 1000)
+    writes = {number: 0 if number < 300 else 1 if number == 600 else 2 for number in range(900)}
+    make_layer(tmp_path / "layer", parent, writes)
+    assert [run for run, _ in read_runs(tmp_path / "layer", len(parent))] == [
+        PageRun(0, 300, zero=True),
+        PageRun(300, 300, zero=False),
+        PageRun(601, 299, zero=False),
+    ]
+    assert applied(tmp_path / "layer", parent) == written(parent, writes)
+
+
+def test_a_parent_that_is_too_short_is_an_error_and_no_difference() -> None:
+    with pytest.raises(OSError, match="became shorter"):
+        found_in(PARENT[: 5 * PAGE], {4: 1, 5: 1})
+
+
 def test_a_layer_is_not_written_over_another(tmp_path: Path) -> None:
     make_layer(tmp_path / "layer", PARENT, {})
     with pytest.raises(FileExistsError):

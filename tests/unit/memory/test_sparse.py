@@ -66,6 +66,29 @@ def test_every_whole_block_of_zeros_is_dug_out(tmp_path: Path) -> None:
     assert bytes_on_disk(path) < 4 * BLOCK
 
 
+def test_blocks_are_dug_out_also_beyond_what_is_read_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.write(b"\1" * BLOCK + bytes(20 * BLOCK) + b"\1" * BLOCK)
+        file.truncate(40 * BLOCK)
+    before = path.read_bytes()
+    assert dig_holes(path) == 20 * BLOCK
+    assert path.read_bytes() == before
+
+
+def test_a_disk_that_fails_while_holes_are_looked_for_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(2 * BLOCK))
+
+    def broken(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "preadv", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        dig_holes(tmp_path / "file")
+
+
 def test_a_copy_of_a_sparse_file_takes_no_more_room(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:

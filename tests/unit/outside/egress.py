@@ -91,7 +91,7 @@ class Edge:
 
     async def ended_entry(self) -> Entry:
         """The only one, once its outcome is known."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not self.entries() or self.entry().outcome is None:
                 self.ledger.ended.clear()
                 await self.ledger.ended.wait()
@@ -167,7 +167,7 @@ async def edge(
             yield it
         finally:
             await channel.end()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await serving
                 await gateway.close()
 
@@ -276,7 +276,7 @@ async def read_reply(end: FakeEnd, method: str = "GET", data: bytes = b"") -> Re
     body = b""
     if data:
         http.receive_data(data)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             event = http.next_event()
             if event is h11.NEED_DATA:

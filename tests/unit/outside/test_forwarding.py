@@ -1,4 +1,4 @@
-"""A port of a machine on the host: bytes both ways, to whichever machine the branch has then."""
+"""A port of a machine on the host: bytes both ways, and which ports there are."""
 
 import asyncio
 import os
@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.support.fake_streams import FakeEnd
 from tests.support.front_end import in_a_loop
+from tests.support.ports import free_port
 from tests.unit.outside.forwarded import (
     PORT,
     Branches,
@@ -46,6 +47,19 @@ async def test_requests_are_answered_on_one_connection() -> None:
         for _ in range(3):
             await client.send(REQUEST)
             assert await client.reader.readexactly(len(REPLY)) == REPLY
+
+
+@in_a_loop
+async def test_whoever_looks_on_hears_of_a_forward_that_is_made_and_that_ends() -> None:
+    heard: list[int] = []
+    async with forwards_of(Branches(main=machine(echo), other=machine(echo))) as forwards:
+        forwards.on_change = lambda: heard.append(len(forwards.list()))
+        await forwards.add(PORT)
+        await forwards.add(PORT, branch="other")
+        assert heard == [1, 2]
+        await forwards.remove(PORT)
+        await forwards.dropped("other")
+        assert heard == [1, 2, 1, 0]
 
 
 @in_a_loop
@@ -177,77 +191,6 @@ async def test_a_program_that_does_not_read_makes_the_client_wait() -> None:
 
 
 @in_a_loop
-async def test_after_a_rollback_the_restored_machine_is_reached() -> None:
-    branches = Branches(main=machine(echo))
-    async with forwards_of(branches) as forwards:
-        forward = await forwards.add(PORT)
-        async with Client.of(forward) as client:
-            await client.send(b"before")
-            assert await client.reader.readexactly(6) == b"before"
-            left, branches.channels["main"] = branches.channels["main"], machine(says(b"restored"))
-            await left.end()
-            assert await client.was_reset()
-        assert await ask(forward) == b"restored"
-
-
-@in_a_loop
-async def test_it_follows_the_current_branch() -> None:
-    branches = Branches(main=machine(says(b"main")), ridge=machine(says(b"ridge")))
-    async with forwards_of(branches) as forwards:
-        forward = await forwards.add(PORT)
-        branches.current = "ridge"
-        assert await ask(forward) == b"ridge"
-
-
-@in_a_loop
-async def test_pinned_to_a_branch_it_stays_there() -> None:
-    branches = Branches(main=machine(says(b"main")), ridge=machine(says(b"ridge")))
-    async with forwards_of(branches) as forwards:
-        forward = await forwards.add(PORT, branch="main")
-        branches.current = "ridge"
-        assert await ask(forward) == b"main"
-
-
-@in_a_loop
-async def test_an_open_connection_stays_with_the_branch_it_reached() -> None:
-    branches = Branches(main=machine(echo), ridge=machine(says(b"ridge")))
-    async with forwards_of(branches) as forwards, Client.of(await forwards.add(PORT)) as client:
-        await client.send(b"hold")
-        assert await client.reader.readexactly(4) == b"hold"
-        branches.current = "ridge"
-        await client.send(b"more")
-        assert await client.reader.readexactly(4) == b"more"
-
-
-@in_a_loop
-async def test_while_the_branch_is_parked_connections_are_reset_and_work_again_after() -> None:
-    branches = Branches(main=machine(says(b"main")))
-    async with forwards_of(branches) as forwards:
-        forward = await forwards.add(PORT)
-        awake = branches.channels.pop("main")
-        async with Client.of(forward) as client:
-            assert await client.was_reset()
-        branches.channels["main"] = awake
-        assert await ask(forward) == b"main"
-
-
-@in_a_loop
-async def test_a_dropped_branch_takes_those_pinned_to_it_along() -> None:
-    branches = Branches(main=machine(says(b"main")), ridge=machine(echo))
-    async with forwards_of(branches) as forwards:
-        pinned = await forwards.add(PORT, branch="ridge")
-        following = await forwards.add(PORT)
-        async with Client.of(pinned) as client:
-            await client.send(b"hold")
-            await client.reader.readexactly(4)
-            await forwards.dropped("ridge")
-            assert await client.was_reset()
-        with pytest.raises(ConnectionRefusedError):
-            await ask(pinned)
-        assert forwards.list() == [following]
-
-
-@in_a_loop
 async def test_nothing_listening_inside_is_told_and_forgotten_once_something_does() -> None:
     branches = Branches(main=machine(echo, port=9000))
     async with forwards_of(branches) as forwards:
@@ -275,8 +218,7 @@ async def test_to_find_out_what_listens_is_no_error_for_a_program() -> None:
 
 @in_a_loop
 async def test_it_has_the_port_on_the_host_that_was_chosen() -> None:
-    with taken_port() as other:
-        free = other.getsockname()[1]
+    free = free_port()
     async with forwards_of(Branches(main=machine(says(b"in")))) as forwards:
         forward = await forwards.add(PORT, to=free)
         assert forward.host_port == free
@@ -320,14 +262,6 @@ async def test_there_is_a_limit_to_what_is_forwarded() -> None:
             await forwards.add(PORT)
         await forwards.remove(1)
         assert await forwards.add(PORT)
-
-
-@in_a_loop
-async def test_a_branch_without_a_machine_gets_none() -> None:
-    async with forwards_of(Branches(main=machine(echo))) as forwards:
-        with pytest.raises(UsageError, match="has no machine"):
-            await forwards.add(PORT, branch="ridge")
-        assert forwards.list() == []
 
 
 @in_a_loop
@@ -386,43 +320,3 @@ async def test_it_listens_on_no_other_address_of_the_host() -> None:
         for address in ("127.0.0.2", "::1"):
             with pytest.raises(OSError, match=r"Connect call failed|Cannot assign"):
                 await asyncio.open_connection(address, forward.host_port)
-
-
-@in_a_loop
-async def test_connections_to_a_paused_branch_wait_for_its_machine_and_are_answered() -> None:
-    branches = Branches(main=machine(echo), ridge=machine(says(b"of ridge")))
-    async with forwards_of(branches) as forwards:
-        follows = await forwards.add(PORT)
-        pinned = await forwards.add(PORT, branch="ridge")
-        for name in ("main", "ridge"):
-            branches.pause(name)
-        asked = (ask(follows, b"one"), ask(follows, b"two"), ask(pinned))
-        assert await asyncio.gather(*asked) == [b"one", b"two", b"of ridge"]
-        assert branches.paused == {}
-
-
-@in_a_loop
-async def test_a_port_of_a_paused_branch_is_forwarded_without_waking_it() -> None:
-    branches = Branches(main=machine(echo))
-    branches.pause("main")
-    async with forwards_of(branches) as forwards:
-        made = await forwards.add(PORT)
-        assert made.answered
-        assert "main" in branches.paused
-        assert await ask(made, b"hello") == b"hello"
-
-
-@in_a_loop
-async def test_a_branch_that_cannot_be_resumed_resets_the_connection_and_the_forward_stays() -> (
-    None
-):
-    branches = Branches(main=machine(echo))
-    async with forwards_of(branches) as forwards:
-        made = await forwards.add(PORT)
-        branches.pause("main")
-        kept, branches.paused = branches.paused, {}
-        async with Client.of(made) as client:
-            assert await client.was_reset()
-        branches.paused = kept
-        assert [f.host_port for f in forwards.list()] == [made.host_port]
-        assert await ask(made, b"again") == b"again"

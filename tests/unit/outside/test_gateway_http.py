@@ -369,7 +369,7 @@ async def test_a_program_that_goes_away_ends_its_request() -> None:
         await end.write(request("GET", f"http://{HOST}:{port}/"))
         await asked.wait()
         await end.close()
-        await asyncio.wait_for(gone.wait(), 20)
+        await asyncio.wait_for(gone.wait(), 120)
         entry = await it.ended_entry()
     assert entry.outcome is not None
     assert entry.outcome.state is OutcomeState.FAILED

@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 from tests.support.fake_streams import FakeEnd
 from tests.support.front_end import in_a_loop
+from tests.support.ports import free_port
 from tests.unit.outside.egress import (
     HOST,
     Edge,
@@ -121,8 +122,7 @@ async def test_a_server_may_reply_before_it_has_read_all() -> None:
 
 @in_a_loop
 async def test_nobody_listening_is_told_as_such() -> None:
-    async with served(Web()) as port:
-        pass
+    port = free_port()
     async with edge(open_to(port)) as it:
         reply = await it.get(f"http://{HOST}:{port}/", method="POST")
         state, note = await ended(it)

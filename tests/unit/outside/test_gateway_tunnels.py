@@ -18,6 +18,7 @@ from socksio.socks5 import (
 )
 from tests.support.fake_streams import FakeEnd
 from tests.support.front_end import in_a_loop
+from tests.support.ports import free_port
 from tests.unit.outside.egress import (
     HOST,
     Edge,
@@ -113,8 +114,7 @@ async def test_a_tunnel_to_a_name_that_leads_inside_is_refused() -> None:
 
 @in_a_loop
 async def test_a_tunnel_to_nobody_is_told_as_such() -> None:
-    async with served(upper) as port:
-        pass
+    port = free_port()
     async with edge(open_to(port)) as it:
         _, reply = await tunnel(it, port)
         entry = await it.ended_entry()

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from tests.support.front_end import in_a_loop
+from tests.support.front_end import comes_true, in_a_loop
 from tests.unit.outside.egress import edge, open_to, served, tunnel
 
 from branchpoint_vmruntime.errors import MachineError, OutsideError
@@ -14,7 +15,9 @@ from branchpoint_vmruntime.outside.piping import cut
 from branchpoint_vmruntime.outside.renewal import Renewable
 from branchpoint_vmruntime.outside.seams import Patience
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
+# Linux, include/net/tcp_states.h.
+ESTABLISHED = "01"
 HELLO = b"\x16hello"
 
 
@@ -135,6 +138,14 @@ async def outcome(reading: "asyncio.Task[bytes]") -> bytes | OutsideError:
         return error
 
 
+def is_connected_to(port: int) -> bool:
+    """Whether this host has a connection that leads to that port, as far as it knows."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return any(
+        it[2].endswith(f":{port:04X}") and it[3] == ESTABLISHED for it in map(str.split, lines)
+    )
+
+
 class Impatient:
     """A server that resets its first callers unheard, and answers the next."""
 
@@ -146,8 +157,10 @@ class Impatient:
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.callers += 1
         if self.callers <= self._resets:
+            port = writer.get_extra_info("sockname")[1]
             await cut(writer)
-            # The other end of loopback has seen it by the loop's next turns.
+            await comes_true(lambda: not is_connected_to(port))
+            # What the system has heard of, the loop hears of at its next turns.
             for _ in range(10):
                 await asyncio.sleep(0)
             self.is_rid.set()

@@ -1,6 +1,7 @@
 """A machine as transfers see it: the guest's own code, with a folder of the test's for its home."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,9 @@ from tests.support.fake_streams import FakeChannel, FakeEnd
 from branchpoint_guest import transfer
 from branchpoint_guest.stream_handlers import GuestStream
 from branchpoint_vmruntime.errors import MachineError
+
+# More than fits into the window of a stream.
+MUCH = os.urandom(3 << 20)
 
 
 class Guest:
@@ -77,3 +81,10 @@ def _handle(word: str, stream: GuestStream, arguments: list[str]) -> None:
 def names_below(folder: Path) -> set[str]:
     """Every name below a folder, hidden ones too."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def file_in(folder: Path, content: bytes = MUCH, name: str = "data.bin") -> Path:
+    """A file that is to come in or to go out."""
+    path = folder / name
+    path.write_bytes(content)
+    return path

@@ -55,4 +55,4 @@ async def linked() -> AsyncGenerator[Ends]:
 
 async def synchronise(ends: Ends) -> None:
     """Until all the guest has said on the control port so far has been taken in."""
-    await ends.control.ask("ping", timeout_s=10)
+    await ends.control.ask("ping", timeout_s=120)

@@ -75,14 +75,14 @@ async def test_a_word_that_makes_no_sense_ends_the_link_in_words(body: bytes) ->
     async with linked() as ends:
         ends.control.data_received(wire.encode(wire.Kind.CONTROL, 0, body))
         with pytest.raises(MachineError):
-            await ends.control.ask("ping", timeout_s=10)
+            await ends.control.ask("ping", timeout_s=120)
 
 
 @in_a_loop
 async def test_an_answer_without_what_was_asked_for_is_an_error_in_words() -> None:
     async with linked() as ends:
         ends.guest.replies["freeze"] = {}
-        reply = await ends.control.ask("freeze", timeout_s=10)
+        reply = await ends.control.ask("freeze", timeout_s=120)
         with pytest.raises(GuestRefusedError, match="no 'sent'"):
             assert reply["sent"]
 

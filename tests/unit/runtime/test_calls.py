@@ -23,7 +23,7 @@ def a_call(number: int, request: object = REQUEST) -> dict[str, Any]:
 
 async def given(it: MadeUp) -> list[tuple[int, str]]:
     """The answers the guest got so far: whose, and their status."""
-    await it.machine.ping(timeout_s=10)
+    await it.machine.ping(timeout_s=120)
     return [(m["call"], m["answer"]["status"]) for m in it.guest.asked if m["op"] == "answer"]
 
 
@@ -105,9 +105,9 @@ async def test_an_answer_given_at_rest_is_sent_after_it(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
         it.guest.say(a_call(4))
         call = await it.machine.calls.next()
-        await it.machine.freeze(timeout_s=10)
+        await it.machine.freeze(timeout_s=120)
         await it.machine.calls.answer(call, {"status": "ok"})
-        await it.machine.thaw(timeout_s=10)
+        await it.machine.thaw(timeout_s=120)
         assert await given(it) == [(4, "ok")]
         told = [message["op"] for message in it.guest.asked]
         assert told == ["freeze", "thaw", "answer", "ping"]

@@ -1,6 +1,7 @@
 """Taking a checkpoint of a process that has a guest's memory: exactly what it wrote, or no harm."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,23 @@ async def test_a_full_disk_while_writing_leaves_nothing_and_the_next_one_has_all
         saved = await it.publish(await it.draft())
         assert len(it.store.layer(saved.id).disks) == 2
         assert it.store.layer(saved.id).disks[0].samefile(first)
+
+
+@in_a_loop
+async def test_a_disk_that_fails_while_the_parent_is_read_leaves_nothing_and_the_machine_running(
+    tmp_path: Path,
+) -> None:
+    def failing(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    async with studio(tmp_path) as it:
+        pending = await it.draft()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "preadv", failing)
+            with pytest.raises(CheckpointError, match="Input/output error"):
+                await it.publish(pending)
+        assert it.kept() == []
+        await it.runs_on()
 
 
 async def called_off(it: Studio, step: str) -> None:

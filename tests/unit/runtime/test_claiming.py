@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
 import pytest
+from tests.support.live_kernel import wait_until
 from tests.unit.runtime.leftovers import CLOSED, KEYS, OPEN, a_home, with_sessions
 
 from branchpoint_vmruntime.claiming import claim
@@ -35,6 +36,15 @@ def home(tmp_path: Path) -> Home:
     home = a_home(tmp_path)
     with_sessions(home)
     return home
+
+
+def times_open(folder: Path) -> int:
+    """How often this process has it open."""
+    found = 0
+    for place in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found += place.readlink() == folder
+    return found
 
 
 @contextmanager
@@ -149,8 +159,8 @@ def test_a_folder_that_was_removed_by_who_held_it_is_not_held(home: Home) -> Non
         with locked(folder, wait=False):
             waiting = Thread(target=hold_it_next)
             waiting.start()
-            # It has it open by then: what it waits for is the one that goes.
-            waiting.join(timeout=0.2)
+            # What it waits for is the one that goes, once it has that open.
+            assert wait_until(lambda: times_open(folder) == 2)
             shutil.rmtree(folder)
             if made_anew:
                 folder.mkdir()

@@ -20,7 +20,7 @@ from branchpoint_vmruntime.errors import (
 async def test_a_question_reaches_the_guest_with_its_fields_and_is_answered() -> None:
     async with linked() as ends:
         ends.guest.replies["start"] = {"pid": 42}
-        reply = await ends.control.ask("start", {"argv": ["python3"]}, timeout_s=10)
+        reply = await ends.control.ask("start", {"argv": ["python3"]}, timeout_s=120)
         assert reply["pid"] == 42
         assert ends.guest.asked[0]["argv"] == ["python3"]
 
@@ -29,9 +29,9 @@ async def test_a_question_reaches_the_guest_with_its_fields_and_is_answered() ->
 async def test_answers_find_their_questions_in_whatever_order_they_come() -> None:
     async with linked() as ends:
         ends.guest.replies |= {"slow": None, "quick": {"which": "quick"}}
-        slow = asyncio.create_task(ends.control.ask("slow", timeout_s=10))
+        slow = asyncio.create_task(ends.control.ask("slow", timeout_s=120))
         await asyncio.sleep(0)
-        assert (await ends.control.ask("quick", timeout_s=10))["which"] == "quick"
+        assert (await ends.control.ask("quick", timeout_s=120))["which"] == "quick"
         number = ends.guest.asked[0]["id"]
         ends.guest.say({"op": "reply", "id": number, "which": "slow"})
         assert (await slow)["which"] == "slow"
@@ -42,7 +42,7 @@ async def test_a_refusal_is_an_error_in_the_guest_s_words() -> None:
     async with linked() as ends:
         ends.guest.replies["interrupt"] = {"error": "there is no kernel to interrupt"}
         with pytest.raises(GuestRefusedError, match="there is no kernel to interrupt"):
-            await ends.control.ask("interrupt", timeout_s=10)
+            await ends.control.ask("interrupt", timeout_s=120)
 
 
 @in_a_loop
@@ -63,14 +63,14 @@ async def test_an_answer_that_comes_too_late_is_taken_for_no_other() -> None:
             await ends.control.ask("ping", timeout_s=0.05)
         ends.guest.say({"op": "reply", "id": ends.guest.asked[0]["id"], "late": True})
         ends.guest.replies["ping"] = {"late": False}
-        assert (await ends.control.ask("ping", timeout_s=10))["late"] is False
+        assert (await ends.control.ask("ping", timeout_s=120))["late"] is False
 
 
 @in_a_loop
 async def test_a_question_given_up_leaves_the_link_usable() -> None:
     async with linked() as ends:
         ends.guest.replies["freeze"] = None
-        waiting = asyncio.create_task(ends.control.ask("freeze", {"sent": 0}, timeout_s=10))
+        waiting = asyncio.create_task(ends.control.ask("freeze", {"sent": 0}, timeout_s=120))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -118,7 +118,7 @@ async def test_questions_bear_the_generation_of_the_link() -> None:
 async def test_a_failed_link_releases_everyone_who_waits() -> None:
     async with linked() as ends:
         ends.guest.replies["ping"] = None
-        waiting = [asyncio.create_task(ends.control.ask("ping", timeout_s=10)) for _ in range(3)]
+        waiting = [asyncio.create_task(ends.control.ask("ping", timeout_s=120)) for _ in range(3)]
         await asyncio.sleep(0)
         ends.control.fail(MachineEndedError("it was killed by signal 9"))
         for outcome in await asyncio.gather(*waiting, return_exceptions=True):
@@ -132,7 +132,7 @@ async def test_a_failed_link_can_be_asked_nothing_and_tells_the_first_reason() -
         ends.control.fail(MachineEndedError("it was killed by signal 9"))
         ends.control.fail(MachineEndedError("the test is over"))
         with pytest.raises(MachineEndedError, match="signal 9"):
-            await ends.control.ask("ping", timeout_s=10)
+            await ends.control.ask("ping", timeout_s=120)
 
 
 GARBAGE = {
@@ -149,7 +149,7 @@ GARBAGE = {
 async def test_garbage_from_the_guest_fails_the_link_for_everyone_who_waits(data: bytes) -> None:
     async with linked() as ends:
         ends.guest.replies["ping"] = None
-        waiting = asyncio.create_task(ends.control.ask("ping", timeout_s=10))
+        waiting = asyncio.create_task(ends.control.ask("ping", timeout_s=120))
         await asyncio.sleep(0)
         ends.guest.write_control(data)
         with pytest.raises(MachineError, match="could not be understood"):
@@ -160,7 +160,7 @@ async def test_garbage_from_the_guest_fails_the_link_for_everyone_who_waits(data
 async def test_the_order_to_wake_is_answered_with_the_guest_s_fields() -> None:
     async with linked() as ends:
         ends.control.generation = 9
-        answer = await ends.control.ask_to_wake(["9", "entropy"], timeout_s=10)
+        answer = await ends.control.ask_to_wake(["9", "entropy"], timeout_s=120)
         assert ends.guest.orders == [["entropy"]]
         assert answer[:2] == ["c0ffee", "random,numpy"]
 
@@ -177,7 +177,7 @@ async def test_a_guest_that_does_not_wake_is_silent() -> None:
 async def test_at_rest_only_what_brings_it_about_and_ends_it_is_asked() -> None:
     async with linked() as ends:
         ends.control.hold()
-        pinging = asyncio.create_task(ends.control.ask("ping", timeout_s=10))
+        pinging = asyncio.create_task(ends.control.ask("ping", timeout_s=120))
         ends.control.tell("answer", {"call": 1})
         await ends.control.ask("freeze", {"sent": 0}, timeout_s=10, at_rest=True)
         assert [message["op"] for message in ends.guest.asked] == ["freeze"]
@@ -201,7 +201,7 @@ async def test_what_waits_for_the_end_of_a_rest_has_its_patience_too() -> None:
 async def test_a_machine_that_ends_at_rest_is_told_to_whoever_waits() -> None:
     async with linked() as ends:
         ends.control.hold()
-        pinging = asyncio.create_task(ends.control.ask("ping", timeout_s=10))
+        pinging = asyncio.create_task(ends.control.ask("ping", timeout_s=120))
         await asyncio.sleep(0)
         ends.control.fail(MachineEndedError("the machine has ended"))
         with pytest.raises(MachineEndedError):

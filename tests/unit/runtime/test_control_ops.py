@@ -3,101 +3,27 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fake_workshop import FULL, FakeWorkshop, Office, office
+from tests.support.fake_workshop import FULL
 from tests.support.front_end import in_a_loop
+from tests.unit.runtime.served import HeldRuns, Served, asked, served
 
-from branchpoint_vmruntime.branch import OwnedBranch
-from branchpoint_vmruntime.control_facts import OwnerKind, PauseFacts
-from branchpoint_vmruntime.control_ops import (
-    BY_KERNEL,
-    ControlOps,
-    Ownership,
-    handlers_for,
-    save_all,
-)
-from branchpoint_vmruntime.control_socket import ControlClient, ControlServer
+from branchpoint_vmruntime.control_facts import PauseFacts
+from branchpoint_vmruntime.control_socket import ControlClient
 from branchpoint_vmruntime.errors import (
     BranchpointError,
-    FreezeError,
     MachineStartError,
     NameTakenError,
-    SessionBusyError,
     UnknownNameError,
     UsageError,
 )
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
-from branchpoint_vmruntime.owned_session import OwnedSession
-from branchpoint_vmruntime.results import RunResult
 from branchpoint_vmruntime.session_control import SessionControl
 
 LABEL = "geladen-加载"
-
-
-@dataclass(frozen=True)
-class Served:
-    """A session that is served, and where."""
-
-    office: Office
-    workshop: FakeWorkshop
-    socket: Path
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def session(self) -> OwnedSession:
-        """What is served."""
-        return self.office.session
-
-
-@asynccontextmanager
-async def served(folder: Path, owner: Ownership | None = None) -> AsyncGenerator[Served]:
-    workshop, ended = FakeWorkshop(), asyncio.Event()
-    owned = owner or Ownership(kind=OwnerKind.OWNER, end=ended.set, ended=ended.is_set)
-    async with office(folder, workshop) as it:
-        handlers = {
-            **handlers_for(it.session.record, it.session.outside.forwards, owned),
-            **ControlOps(it.session, owned).handlers(),
-        }
-        socket = folder / "s-1.sock"
-        async with ControlServer(socket, handlers):
-            yield Served(it, workshop, socket, ended)
-
-
-@asynccontextmanager
-async def asked(
-    folder: Path, owner: Ownership | None = None
-) -> AsyncGenerator[tuple[Served, SessionControl]]:
-    async with served(folder, owner) as there, SessionControl(there.socket) as control:
-        yield there, control
-
-
-@dataclass
-class HeldRuns:
-    """Code that runs until it is let go."""
-
-    go: asyncio.Event = field(default_factory=asyncio.Event)
-    began: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def run(self, branch: OwnedBranch, code: str, *, timeout_s: float) -> RunResult:
-        """Stands in for `OwnedBranch.run`."""
-        self.began.set()
-        await self.go.wait()
-        return RunResult(status="ok", text=f"{branch.name}: {code}", elapsed_ms=1.0)
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> HeldRuns:
-    held = HeldRuns()
-
-    async def run(branch: OwnedBranch, code: str, *, timeout_s: float) -> RunResult:
-        return await held.run(branch, code, timeout_s=timeout_s)
-
-    monkeypatch.setattr(OwnedBranch, "run", run)
-    return held
 
 
 @in_a_loop
@@ -301,6 +227,33 @@ async def test_each_operation_is_done_in_the_turn_of_whoever_drives_the_session(
 
 
 @in_a_loop
+async def test_a_turn_is_waited_for_however_long_and_what_came_back_in_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def after_a_while() -> AsyncGenerator[None]:
+        await asyncio.sleep(0.2)
+        yield
+
+    usual = ControlClient.ask.__kwdefaults__
+    assert usual is not None
+    monkeypatch.setitem(usual, "timeout_s", 0.05)
+    async with asked(tmp_path) as (there, control):
+        await control.fork(1, names=["ridge"])
+        await control.checkpoint("old")
+        await control.checkpoint("new")
+        # Nothing stands on it any more.
+        await control.rollback("old", safety=False)
+        there.session.turn = after_a_while
+        there.session.came_back.append(("boost", "/notes/demo-boost.ipynb"))
+        assert [it.name for it in await control.drop(["ridge"])] == ["ridge"]
+        assert control.came_back == [("boost", "/notes/demo-boost.ipynb")]
+        there.session.came_back.append(("tree", "/notes/demo-tree.ipynb"))
+        assert [it.label for it in await control.remove(["new"])] == ["new"]
+        assert control.came_back[1:] == [("tree", "/notes/demo-tree.ipynb")]
+
+
+@in_a_loop
 async def test_a_client_that_hangs_up_calls_nothing_off(tmp_path: Path) -> None:
     async with served(tmp_path) as there:
         there.workshop.wake_holds["a"] = go = asyncio.Event()
@@ -314,98 +267,6 @@ async def test_a_client_that_hangs_up_calls_nothing_off(tmp_path: Path) -> None:
         async with SessionControl(there.socket) as another:
             await another.checkpoint()
             assert [it.name for it in await another.branches()] == ["main", "a"]
-
-
-@in_a_loop
-async def test_while_code_runs_its_branch_is_saved_and_looked_at_but_not_paused(
-    tmp_path: Path, runs: HeldRuns
-) -> None:
-    async with asked(tmp_path) as (there, control), SessionControl(there.socket) as other:
-        running = asyncio.create_task(control.run("work()"))
-        await runs.began.wait()
-        assert [it.busy for it in await other.branches()] == [True]
-        await other.checkpoint("meanwhile")
-        with pytest.raises(SessionBusyError, match="code runs in branch 'main'"):
-            await other.pause()
-        with pytest.raises(UsageError):
-            await there.session.pause()
-        runs.go.set()
-        assert (await running).text == "main: work()"
-        assert (await other.pause()).branch.state is BranchState.PAUSED
-
-
-@in_a_loop
-async def test_a_branch_whose_cell_runs_is_not_paused(tmp_path: Path) -> None:
-    async with asked(tmp_path) as (there, control):
-        there.session.executes = lambda branch: branch == "main"
-        with pytest.raises(SessionBusyError):
-            await control.pause()
-
-
-@in_a_loop
-async def test_the_end_saves_what_lives_whatever_runs_there(tmp_path: Path, runs: HeldRuns) -> None:
-    async with asked(tmp_path) as (there, control), ControlClient(there.socket) as other:
-        await control.fork(1, names=["a"])
-        running = asyncio.create_task(control.run("work()"))
-        await runs.began.wait()
-        answer = await other.ask("end")
-        assert [it["branch"]["name"] for it in answer["saved"]] == ["main", "a"]
-        assert answer["lost"] == []
-        assert there.ended.is_set()
-        assert [b.state for b in there.session.branches()] == [BranchState.PAUSED] * 2
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
-
-
-@in_a_loop
-async def test_the_end_without_saving_names_what_is_lost(tmp_path: Path) -> None:
-    async with served(tmp_path) as there, ControlClient(there.socket) as client:
-        answer = await client.ask("end", save=False)
-        assert (answer["saved"], answer["lost"]) == ([], ["main"])
-        assert there.ended.is_set()
-
-
-@in_a_loop
-async def test_what_cannot_be_saved_is_not_ended_and_the_others_are_saved(tmp_path: Path) -> None:
-    async with served(tmp_path) as there, ControlClient(there.socket) as client:
-        await there.session.fork(1, names=["a"])
-        there.workshop.draft_error = FreezeError("it does not come to rest")
-        with pytest.raises(FreezeError):
-            await client.ask("end")
-        assert not there.ended.is_set()
-        assert [b.state for b in there.session.branches()] == [BranchState.LIVE] * 2
-        there.workshop.draft_error = None
-        assert len((await client.ask("end"))["saved"]) == 2
-
-
-@in_a_loop
-async def test_once_it_ends_nothing_more_is_begun(tmp_path: Path) -> None:
-    async with served(tmp_path) as there, ControlClient(there.socket) as client:
-        await client.ask("end")
-        with pytest.raises(SessionBusyError, match="just being closed"):
-            await client.ask("resume")
-
-
-@in_a_loop
-async def test_a_kernel_does_not_end_because_it_is_asked_to(tmp_path: Path) -> None:
-    async with asked(tmp_path, BY_KERNEL) as (there, control):
-        assert (await control.session()).kind is OwnerKind.KERNEL
-        with pytest.raises(UsageError, match="a notebook's kernel") as refused:
-            await control.end()
-        assert "Jupyter" in refused.value.hint
-        assert there.session.current.state is BranchState.LIVE
-
-
-@in_a_loop
-async def test_saving_all_lets_cells_be_told_of_again(tmp_path: Path) -> None:
-    def executes(_branch: str) -> bool:
-        return True
-
-    async with served(tmp_path) as there:
-        there.session.executes = executes
-        assert len(await save_all(there.session)) == 1
-        assert there.session.executes is executes
 
 
 @in_a_loop

@@ -1,6 +1,8 @@
 """The socket at which the owner of a session is asked: bounded, its user's alone, in words."""
 
 import asyncio
+import contextlib
+import gc
 import json
 import os
 import socket
@@ -261,3 +263,23 @@ async def test_an_owner_that_leaves_calls_off_what_it_was_asked(path: Path) -> N
 async def hung_up(client: ControlClient) -> None:
     with pytest.raises(BranchpointError, match="hung up"):
         await client.ask("wait")
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_whoever_connects_as_an_owner_leaves_is_hung_up_on_before_it_has_left(
+    path: Path, turns: int
+) -> None:
+    async def leave() -> None:
+        with socket.socket(socket.AF_UNIX) as peer:
+            async with ControlServer(path, HANDLERS):
+                peer.connect(str(path))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            peer.settimeout(0)
+            # What the end of this loop closes would be closed too late.
+            with contextlib.suppress(ConnectionResetError):
+                assert peer.recv(1) == b""
+
+    asyncio.run(leave())
+    # What was never closed is told of as it is collected, which fails whatever test runs then.
+    gc.collect()

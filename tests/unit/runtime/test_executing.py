@@ -51,6 +51,15 @@ def spec(*argv: str, folder: Path, terminal: TerminalSize | None = None) -> Exec
     return ExecSpec(argv=argv, folder=str(folder), terminal=terminal)
 
 
+def waiting(folder: Path) -> ExecSpec:
+    """A command that runs until it is told that it is over: only then is its guest done."""
+    return spec("sh", "-c", "until test -e over; do sleep 0.02; done", folder=folder)
+
+
+def over(folder: Path) -> None:
+    (folder / "over").touch()
+
+
 async def hear(running: RunningCommand, until: bytes | None = None) -> Heard:
     """Read to its end, or until it has written that."""
     heard = Heard()
@@ -248,7 +257,7 @@ async def test_a_client_that_goes_away_takes_its_terminal_along(
     asked = spec("sh", "-c", shell, folder=tmp_path, terminal=SIZE)
     async with exec_at(owned.socket, asked) as running:
         await hear(running, until=b"begun")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while not (tmp_path / "hung-up").exists():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -277,20 +286,24 @@ def test_a_command_that_loses_its_machine_is_cut_off_and_says_why(
 ) -> None:
     @with_owner
     async def lose(owned: Owned, tmp_path: Path) -> None:
-        async with exec_at(owned.socket, spec("sleep", "0.2", folder=tmp_path)) as running:
-            await owned.session.lose_machine(state)
+        async with exec_at(owned.socket, waiting(tmp_path)) as running:
+            losing = asyncio.create_task(owned.session.lose_machine(state))
             with pytest.raises(StreamResetError, match=words):
                 await running.read()
+            over(tmp_path)
+            await losing
 
     lose(tmp_path)
 
 
 @with_owner
 async def test_an_owner_that_ends_says_so(owned: Owned, tmp_path: Path) -> None:
-    async with exec_at(owned.socket, spec("sleep", "0.2", folder=tmp_path)) as running:
-        await owned.server.__aexit__(None, None, None)
+    async with exec_at(owned.socket, waiting(tmp_path)) as running:
+        closing = asyncio.create_task(owned.server.__aexit__(None, None, None))
         with pytest.raises(StreamResetError, match="the session was closed"):
             await running.read()
+        over(tmp_path)
+        await closing
 
 
 @with_owner
@@ -336,10 +349,11 @@ def test_garbage_from_a_client_is_answered_and_harms_no_other(tmp_path: Path, se
     async def send(owned: Owned, tmp_path: Path) -> None:
         async with ControlClient(owned.socket) as client:
             reader, writer = await client.upgrade(
-                "exec", argv=["sleep", "0.1"], folder=str(tmp_path)
+                "exec", argv=list(waiting(tmp_path).argv), folder=str(tmp_path)
             )
             writer.write(sent)
             assert await reader.readuntil(b"makes no sense")
+        over(tmp_path)
         async with exec_at(owned.socket, spec("echo", "fine", folder=tmp_path)) as running:
             assert (await hear(running)).output == b"fine\n"
 

@@ -12,8 +12,13 @@ from tests.support.front_end import in_a_loop
 from tests.unit.runtime.studio import FACTS
 
 from branchpoint_vmruntime import groundwork
-from branchpoint_vmruntime.base import configure
-from branchpoint_vmruntime.errors import HostError, ImageBuildError, MachineStartError
+from branchpoint_vmruntime.base import configure, first_boot_error
+from branchpoint_vmruntime.errors import (
+    GuestSilentError,
+    HostError,
+    ImageBuildError,
+    MachineStartError,
+)
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.groundwork import base_for, bases, image_for
@@ -171,3 +176,17 @@ async def test_a_package_that_cannot_set_itself_up_is_named() -> None:
     with pytest.raises(MachineStartError, match="postgresql") as told:
         await configure(cast("Machine", Configured("postgresql")))
     assert "`image`" in told.value.hint
+
+
+def test_a_first_boot_that_is_never_done_is_not_told_to_go_back_to_a_checkpoint(
+    tmp_path: Path,
+) -> None:
+    console = tmp_path / "console.log"
+    console.write_text("the last the guest said")
+    error = first_boot_error(GuestSilentError("boot", 300, console), console)
+    assert str(error) == (
+        "the first boot did not succeed: the guest did not answer within 300 s\n"
+        "the last the guest said"
+    )
+    assert "rollback" not in error.hint
+    assert "try again" in error.hint

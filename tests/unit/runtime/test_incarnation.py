@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from branchpoint_vmruntime.incarnation import Awake, Identity, host_name
+from branchpoint_vmruntime.incarnation import Awake, Frozen, Identity, host_name
 
 
 @given(st.text())
@@ -51,3 +51,16 @@ def test_a_guest_without_generators_to_renew_names_none() -> None:
 def test_an_answer_that_is_none_is_a_value_error(answer: list[str]) -> None:
     with pytest.raises(ValueError, match=r".+"):
         Awake.from_answer(answer)
+
+
+@pytest.mark.parametrize(
+    "told", [None, [], "long", {"<b>": 1.0}, {"drain": "long"}, {"drain": True}, {"drain": -1}]
+)
+def test_what_a_guest_says_of_how_long_it_took_is_lengths_of_time_or_nothing(told: object) -> None:
+    assert Frozen.from_answer(told).phases_ms == {}
+
+
+def test_a_guest_cannot_put_any_number_of_lengths_on_record() -> None:
+    told = {f"p{'a' * n}": 1.0 for n in range(20)}
+    assert len(Frozen.from_answer(told).phases_ms) < 20
+    assert Frozen.from_answer({"freeze": 3, "drain": 0.5}).phases_ms == {"freeze": 3, "drain": 0.5}

@@ -37,6 +37,20 @@ async def test_a_kernel_killed_for_memory_is_said_to_be(tmp_path: Path) -> None:
 
 
 @in_a_loop
+async def test_whoever_looks_on_hears_once_that_a_machine_can_be_used_no_more(
+    tmp_path: Path,
+) -> None:
+    heard: list[MachineError | None] = []
+    async with made_up(tmp_path) as it:
+        it.machine.on_failure = lambda: heard.append(it.machine.failure)
+        it.guest.say({"op": "relay-ended"})
+        with pytest.raises(KernelDiedError):
+            await it.machine.kernel.receive()
+    assert heard == [it.machine.failure]
+    assert isinstance(it.machine.failure, KernelDiedError)
+
+
+@in_a_loop
 async def test_a_relay_that_ends_takes_the_kernel_with_it(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
         it.guest.say({"op": "relay-ended"})
@@ -64,7 +78,7 @@ def test_a_guest_that_breaks_off_its_conversation_with_us_has_lost_its_kernel(
 async def test_an_event_it_does_not_know_changes_nothing(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
         it.guest.say({"op": "something-new"})
-        await it.machine.ping(timeout_s=10)
+        await it.machine.ping(timeout_s=120)
         assert it.machine.failure is None
 
 
@@ -74,7 +88,7 @@ async def test_a_qemu_that_is_killed_ends_everything_with_the_same_reason(tmp_pa
         it.guest.replies["ping"] = None
         waiting = [
             asyncio.create_task(work)
-            for work in (it.machine.kernel.receive(), it.machine.ping(timeout_s=10))
+            for work in (it.machine.kernel.receive(), it.machine.ping(timeout_s=120))
         ]
         await asyncio.sleep(0)
         os.kill(it.machine.pid, signal.SIGKILL)
@@ -97,7 +111,7 @@ async def test_a_machine_ended_on_purpose_tells_the_purpose(tmp_path: Path) -> N
 async def test_the_first_failure_is_the_one_that_is_told(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
         it.guest.say({"op": "kernel-ended", "status": 1, "kills_for_memory": 0})
-        await it.machine.ping(timeout_s=10)
+        await it.machine.ping(timeout_s=120)
         await it.machine.end()
         assert isinstance(it.machine.failure, KernelDiedError)
 

@@ -20,10 +20,10 @@ async def test_freezing_tells_the_guest_how_many_frames_it_was_sent_and_waits_fo
         it.guest.stream()
         stream = await it.machine.streams.accept()
         await stream.write(b"and back")
-        await it.machine.freeze(timeout_s=10)
+        await it.machine.freeze(timeout_s=120)
         assert it.guest.asked[0]["streamed"] == it.guest.frames_received == 2
         assert it.machine.streams.received == it.guest.frames_sent == 2
-        await it.machine.thaw(timeout_s=10)
+        await it.machine.thaw(timeout_s=120)
         assert await stream.read() == b"hello"
 
 
@@ -43,9 +43,9 @@ async def test_a_stream_goes_on_after_a_checkpoint_with_what_was_written_at_rest
         it.guest.mux.open(("egress",))
         it.guest.stream()
         stream = await it.machine.streams.accept()
-        await it.machine.freeze(timeout_s=10)
+        await it.machine.freeze(timeout_s=120)
         await stream.write(b"meanwhile")
-        await it.machine.thaw(timeout_s=10)
+        await it.machine.thaw(timeout_s=120)
         while (event := await it.guest.streamed.get()).verb != mux.DATA:
             pass
         assert event.data == b"meanwhile"
@@ -57,7 +57,7 @@ async def test_waking_cuts_off_the_streams_of_before(tmp_path: Path) -> None:
         it.guest.mux.open(("egress",))
         it.guest.stream()
         before = await it.machine.streams.accept()
-        await it.machine.wake(reseed=False, timeout_s=10)
+        await it.machine.wake(reseed=False, timeout_s=120)
         with pytest.raises(StreamResetError, match="woke anew"):
             await before.read()
         it.guest.mux.open(("anew",))
@@ -72,7 +72,7 @@ async def test_a_guest_whose_streams_have_ended_still_comes_to_rest(tmp_path: Pa
         with pytest.raises(MachineEndedError, match="what carries streams"):
             await it.machine.streams.accept()
         it.guest.replies["freeze"] = {"sent": 0, "streamed": None, "phases_ms": {}}
-        await it.machine.freeze(timeout_s=10)
+        await it.machine.freeze(timeout_s=120)
         assert it.guest.asked[0]["streamed"] == -1
         assert it.machine.failure is None
 
@@ -84,7 +84,7 @@ async def test_a_machine_whose_streams_made_no_sense_still_comes_to_rest(tmp_pat
         with pytest.raises(MachineEndedError, match="could not be understood"):
             await it.machine.streams.accept()
         it.guest.replies["freeze"] = {"sent": 0, "streamed": 12, "phases_ms": {}}
-        await it.machine.freeze(timeout_s=10)
+        await it.machine.freeze(timeout_s=120)
         assert it.guest.asked[0]["streamed"] == -1
 
 

@@ -18,7 +18,7 @@ OUTFIT = Outfit(environment={"KEY": "of the branch", "OLD": None}, files={"ca.pe
 async def test_an_outfit_goes_to_guestd_and_its_variables_to_the_kernel(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
         it.guest.replies |= {"outfit": {"lacking": []}, "environment": {"environment": True}}
-        await it.machine.outfit(OUTFIT, timeout_s=10)
+        await it.machine.outfit(OUTFIT, timeout_s=120)
         first, second = it.guest.asked
         variables = {"KEY": "of the branch", "OLD": None}
         assert (first["op"], second["op"]) == ("outfit", "environment")
@@ -30,7 +30,7 @@ async def test_only_files_that_are_not_there_are_sent(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
         outfit = Outfit(files={"ca.pem": "text", "there": "already"})
         it.guest.replies["outfit"] = {"lacking": ["ca.pem"]}
-        await it.machine.outfit(outfit, timeout_s=10)
+        await it.machine.outfit(outfit, timeout_s=120)
         first, second = it.guest.asked
         assert (first["files"], second["files"]) == ({}, {"ca.pem": "text"})
         assert first["digests"] == second["digests"]
@@ -49,7 +49,7 @@ async def test_a_kernel_that_does_not_take_its_variables_is_noted_by_names_alone
     async with made_up(tmp_path) as it:
         it.guest.replies |= {"outfit": {"lacking": []}, "environment": reply}
         with caplog.at_level(logging.INFO):
-            await it.machine.outfit(OUTFIT, timeout_s=10)
+            await it.machine.outfit(OUTFIT, timeout_s=120)
         assert "the kernel" in caplog.text
         assert "of the branch" not in caplog.text
 
@@ -59,4 +59,4 @@ async def test_an_outfit_that_guestd_refuses_is_an_error(tmp_path: Path) -> None
     async with made_up(tmp_path) as it:
         it.guest.replies["outfit"] = {"error": "'../x' cannot name a file"}
         with pytest.raises(GuestRefusedError, match="cannot name a file"):
-            await it.machine.outfit(OUTFIT, timeout_s=10)
+            await it.machine.outfit(OUTFIT, timeout_s=120)

@@ -85,6 +85,13 @@ def test_a_file_that_is_linked_twice_counts_once(home: Home) -> None:
     assert session(home, CLOSED).disk_bytes - before < 2 << 20
 
 
+def test_a_file_that_another_session_links_too_would_not_be_given_back(home: Home) -> None:
+    before = session(home, CLOSED).disk_bytes
+    memory = a_file(home.layers / CLOSED / f"{CLOSED}-0" / "imported", 1 << 20)
+    (home.layers / OPEN / f"{OPEN}-0" / "imported").hardlink_to(memory)
+    assert session(home, CLOSED).disk_bytes - before < 1 << 20
+
+
 def test_an_open_session_is_shown_with_its_owner_and_its_machines(home: Home) -> None:
     with locked(home.layers / OPEN, wait=False), machine(home, OPEN, orphaned=False):
         shown = session(home, OPEN)

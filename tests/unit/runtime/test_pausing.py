@@ -15,6 +15,7 @@ from tests.support.fake_workshop import (
 )
 from tests.support.front_end import in_a_loop
 
+from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.errors import (
     CheckpointError,
     DamagedError,
@@ -25,7 +26,7 @@ from branchpoint_vmruntime.errors import (
     WakeError,
 )
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointKind
-from branchpoint_vmruntime.session import ResumeReport, WakeReason
+from branchpoint_vmruntime.reports import ResumeReport
 
 
 def runs_on(it: Office, machine: FakeMachine) -> bool:

@@ -145,7 +145,7 @@ async def test_a_manifest_that_says_what_cannot_be_is_refused_by_its_line(
 ) -> None:
     manifest = tmp_path / "branchpoint.yaml"
     manifest.write_text("machine: huge\n")
-    with pytest.raises(ManifestError, match=r"branchpoint\.yaml, line 1: a machine is"):
+    with pytest.raises(ManifestError, match=r"branchpoint\.yaml, line 1: 'huge': a machine is"):
         await start_owner(home, manifest=manifest)
     assert not home.database.exists()
 

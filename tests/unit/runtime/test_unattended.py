@@ -88,7 +88,7 @@ async def test_what_a_program_asks_of_a_notebook_is_refused_in_words() -> None:
     answer = machines.answers[7]
     assert (answer["status"], answer["ename"]) == ("error", "UsageError")
     assert "no notebook" in answer["evalue"]
-    assert answer["hint"]
+    assert "branchpoint.yaml" in answer["hint"]
 
 
 @in_a_loop

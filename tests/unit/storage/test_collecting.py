@@ -17,8 +17,15 @@ from tests.unit.storage.stores import SmallStore, small_home
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.recipe import Recipe
-from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointId, CheckpointKind
+from branchpoint_vmruntime.lineage import (
+    BranchState,
+    Checkpoint,
+    CheckpointId,
+    CheckpointKind,
+    SessionId,
+)
 from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.removal import remove_session
 from branchpoint_vmruntime.storage import collecting
 from branchpoint_vmruntime.storage.collecting import collect
 from branchpoint_vmruntime.storage.collection import Collection, Waste
@@ -149,6 +156,35 @@ async def test_a_dry_run_says_what_a_run_does_and_touches_nothing(store: SmallSt
     }
     assert real.freed_bytes == sum(removal.bytes for removal in real.removals) > 0
     assert not any(removal.path.exists() for removal in real.removals)
+
+
+@pytest.mark.parametrize(
+    ("lends", "going"),
+    [("nothing more", {"b", "a"}), ("c", {"c", "b", "a"}), ("d", {"d", "c", "left"})],
+)
+@in_a_loop
+async def test_a_dry_run_says_of_sessions_that_stand_on_each_other_what_a_run_does(
+    store: SmallStore, lends: str, going: set[str]
+) -> None:
+    store.session("s-2")
+    if lends in ("c", "d"):
+        store.checkpoint("c", "b", session="s-2")
+    if lends == "d":
+        # The lender's own again, on what the borrower saved.
+        store.checkpoint("d", "c", kind=CheckpointKind.SAFETY)
+    else:
+        (borrower,) = store.journal.branches(SessionId("s-2"))
+        store.journal.put_branch(replace(borrower, head=CheckpointId("b")))
+        remove_session(store.home, "s-1")
+        store.journal.put_branch(borrower)
+    before, records = everything(store.home), store.journal.every_checkpoint()
+    dry = await collected(store, A_WEEK, dry_run=True)
+    assert (everything(store.home), store.journal.every_checkpoint()) == (before, records)
+    real = await collected(store, A_WEEK)
+    assert [asdict(each) for each in dry.removals] == [asdict(each) for each in real.removals]
+    assert set(named(real, Waste.CHECKPOINT)) == going
+    assert {it.id for it in records} - {it.id for it in store.journal.every_checkpoint()} == going
+    assert dry.stays == real.stays
 
 
 @in_a_loop

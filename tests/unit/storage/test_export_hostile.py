@@ -125,7 +125,9 @@ def test_another_version_is_named(here: Home, tmp_path: Path) -> None:
 def test_what_is_no_such_file_is_refused(here: Home, tmp_path: Path, data: bytes) -> None:
     other = tmp_path / "other"
     other.write_bytes(data)
-    assert "branchpoint export" in refused(here, other)
+    told = refused(here, other)
+    assert "branchpoint export" in told
+    assert told.startswith(f"{str(other)!r}: ")
 
 
 def test_a_header_that_claims_gigabytes_is_not_read(here: Home, tmp_path: Path) -> None:

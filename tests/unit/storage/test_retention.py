@@ -156,6 +156,16 @@ def test_without_budgets_nothing_goes(store: Store) -> None:
     assert store.planned(StoreBudgets()).removed == ()
 
 
+@pytest.mark.parametrize("kind", [CheckpointKind.SAFETY, CheckpointKind.AUTO])
+def test_what_somebody_gave_a_label_later_is_kept_longer(kind: CheckpointKind) -> None:
+    there = [
+        a_checkpoint("named", label="best-so-far", kind=kind),
+        a_checkpoint("plain", label="checkpoint-1", minute=5),
+    ]
+    found = plan([a_base(), *there], [], StoreBudgets(checkpoints=1), now=NOW)
+    assert [verdict.checkpoint.id for verdict in found.removed] == ["plain"]
+
+
 def test_kinds_go_in_the_order_of_what_they_cost_to_lose() -> None:
     there = [
         a_checkpoint("named", label="loaded"),

@@ -13,7 +13,6 @@ from branchpoint_vmruntime.storage.sizes import (
     layer_of,
     on_disk,
     own_sizes,
-    session_sizes,
 )
 
 
@@ -67,22 +66,6 @@ def test_holes_are_not_own_but_apparent(store: SmallStore) -> None:
     assert sizes[CheckpointId("base0000")].apparent >= MEMORY_BYTES
 
 
-def test_a_session_has_its_checkpoints_and_what_else_it_keeps_and_shares_its_base_once(
-    store: SmallStore,
-) -> None:
-    there = store.journal.checkpoints(SessionId("s-1"))
-    of_each = checkpoint_sizes(store.home, there)
-    own = of_each[CheckpointId("a")].own + of_each[CheckpointId("b")].own
-    before = session_sizes(store.home, SessionId("s-1"), there)
-    assert before.own == own
-    assert before.shared == of_each[CheckpointId("base0000")].own
-    (store.home.flat / "s-1").mkdir()
-    (store.home.flat / "s-1" / "b.mem").write_bytes(b"7" * 8192)
-    after = session_sizes(store.home, SessionId("s-1"), there)
-    assert after.own == before.own + on_disk(store.home.flat / "s-1")
-    assert after.own >= before.own + 8192
-
-
 def test_what_is_gone_takes_nothing(store: SmallStore, tmp_path: Path) -> None:
     there = store.journal.checkpoints(SessionId("s-1"))
     folder = layer_of(store.home, there[2]).folder
@@ -100,3 +83,15 @@ def test_a_link_takes_what_it_is_and_not_what_it_leads_to(tmp_path: Path) -> Non
     before = on_disk(tmp_path / "folder")
     (tmp_path / "folder" / "link").symlink_to(tmp_path)
     assert on_disk(tmp_path / "folder") < before + 65536
+
+
+def test_what_another_session_links_too_is_shared_and_frees_nothing(store: SmallStore) -> None:
+    there = store.journal.checkpoints(SessionId("s-1"))
+    before = checkpoint_sizes(store.home, there)[CheckpointId("b")]
+    memory = layer_of(store.home, there[2]).memory
+    taken = memory.stat().st_blocks * 512
+    (store.home.layers / "elsewhere").hardlink_to(memory)
+    after = checkpoint_sizes(store.home, there)[CheckpointId("b")]
+    assert (after.own, after.shared) == (before.own - taken, before.shared + taken)
+    assert after.apparent == before.apparent
+    assert own_sizes(store.home, there)[CheckpointId("b")] == after.own

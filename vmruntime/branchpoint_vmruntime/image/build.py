@@ -106,7 +106,7 @@ def _build_image(home: Home, recipe: Recipe, tools: Tools, progress: Progress) -
     return open_image(final)
 
 
-def ensure_initramfs(home: Home, image: GuestImage, guest_sources: Sequence[Path]) -> Initramfs:
+def ensure_initramfs(image: GuestImage, guest_sources: Sequence[Path]) -> Initramfs:
     """The initramfs with these guest packages; new guest code makes a new one and no new image."""
     archive = pack_initramfs(image.folder / KERNEL_TREE, image.folder / BUSYBOX, guest_sources)
     digest = hashlib.sha256(archive).hexdigest()

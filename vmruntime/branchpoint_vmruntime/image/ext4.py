@@ -1,6 +1,5 @@
 """Making ext4 file systems: the same bytes every time, and root's whoever makes them."""
 
-import mmap
 import os
 import struct
 from collections.abc import Sequence
@@ -63,7 +62,7 @@ class Layout:
     descriptors_at: int
 
 
-def read_layout(data: mmap.mmap | bytes) -> Layout:
+def read_layout(data: bytearray) -> Layout:
     """The layout in a superblock; ImageBuildError if inodes carry sums, which we would break."""
     word = struct.Struct("<I").unpack_from
     half = struct.Struct("<H").unpack_from
@@ -91,29 +90,44 @@ def read_layout(data: mmap.mmap | bytes) -> Layout:
 
 
 def normalise(image: Path) -> None:
-    """Give every inode to root and date it to the build; mke2fs -d took both from the host's."""
-    with image.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        layout = read_layout(data)
-        for group in range(-(-layout.inodes // layout.inodes_per_group)):
-            descriptor = layout.descriptors_at + group * layout.descriptor_bytes
-            (table,) = struct.unpack_from("<I", data, descriptor + 8)
+    """Give every inode to root and date it to the build; mke2fs -d took both from the host's.
+
+    Read and written, not mapped: for want of room, or on a failing disk, a mapping would not give
+    an error but kill this process. Unused inodes are not written, so that their holes stay.
+    """
+    with image.open("r+b", buffering=0) as file:
+        fd = file.fileno()
+        layout = read_layout(_read(fd, 0, 2 * SUPERBLOCK))
+        groups = -(-layout.inodes // layout.inodes_per_group)
+        descriptors = _read(fd, layout.descriptors_at, groups * layout.descriptor_bytes)
+        for group in range(groups):
+            descriptor = group * layout.descriptor_bytes
+            (table,) = struct.unpack_from("<I", descriptors, descriptor + 8)
             if layout.descriptor_bytes >= 64:
-                (high,) = struct.unpack_from("<I", data, descriptor + 0x28)
+                (high,) = struct.unpack_from("<I", descriptors, descriptor + 0x28)
                 table |= high << 32
             start = table * layout.block_bytes
-            for index in range(layout.inodes_per_group):
-                _normalise_inode(data, start + index * layout.inode_bytes, layout.inode_bytes)
-        data.flush()
-        os.fsync(file.fileno())
+            inodes = _read(fd, start, layout.inodes_per_group * layout.inode_bytes)
+            for at in range(0, len(inodes), layout.inode_bytes):
+                inode = inodes[at : at + layout.inode_bytes]
+                if any(inode[:2]):
+                    _normalise_inode(inode)
+                    os.pwrite(fd, inode, start + at)
+        os.fsync(fd)
 
 
-def _normalise_inode(data: mmap.mmap, at: int, inode_bytes: int) -> None:
-    if data[at : at + 2] == b"\0\0":
-        return
-    struct.pack_into("<H", data, at + 2, 0)
-    struct.pack_into("<III", data, at + 8, BUILD_TIME_S, BUILD_TIME_S, BUILD_TIME_S)
-    struct.pack_into("<H", data, at + 24, 0)
-    struct.pack_into("<HH", data, at + 0x78, 0, 0)
-    if inode_bytes > 128 and struct.unpack_from("<H", data, at + 128)[0] >= 24:
+def _read(fd: int, offset: int, size: int) -> bytearray:
+    data = bytearray(os.pread(fd, size, offset))
+    if len(data) < size:
+        raise ImageBuildError("mke2fs made a file system that is cut short")
+    return data
+
+
+def _normalise_inode(inode: bytearray) -> None:
+    struct.pack_into("<H", inode, 2, 0)
+    struct.pack_into("<III", inode, 8, BUILD_TIME_S, BUILD_TIME_S, BUILD_TIME_S)
+    struct.pack_into("<H", inode, 24, 0)
+    struct.pack_into("<HH", inode, 0x78, 0, 0)
+    if len(inode) > 128 and struct.unpack_from("<H", inode, 128)[0] >= 24:
         # The parts of a second, and the time of creation.
-        struct.pack_into("<IIIII", data, at + 0x84, 0, 0, 0, BUILD_TIME_S, 0)
+        struct.pack_into("<IIIII", inode, 0x84, 0, 0, 0, BUILD_TIME_S, 0)

@@ -98,15 +98,6 @@ def write_manifest(
     (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n")
 
 
-def damaged_files(image: GuestImage) -> Sequence[str]:
-    """The image's files that are not what was built; reads all of them."""
-    return [
-        name
-        for name, digest in image.manifest.sha256.items()
-        if not (image.folder / name).is_file() or file_digest(image.folder / name) != digest
-    ]
-
-
 def file_digest(path: Path) -> str:
     """The sha256 of a file."""
     with path.open("rb") as file:

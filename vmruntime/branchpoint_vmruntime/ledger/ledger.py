@@ -1,21 +1,27 @@
 """The ledger's book: one SQLite file for all sessions of a home, which is only ever added to.
 
 >>> import tempfile
+>>> from pathlib import Path
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     with Ledger.open(Path(folder) / "ledger.db") as ledger:
 ...         ledger.position()
 0
 """
 
-from dataclasses import fields
+from collections.abc import Callable, Collection
+from dataclasses import fields, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from branchpoint_vmruntime.database import Database
-from branchpoint_vmruntime.errors import UnknownNameError
-from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outcome, SpentSoFar
+from branchpoint_vmruntime.database import Database, Records
+from branchpoint_vmruntime.ledger import (
+    Decision,
+    Draft,
+    Entry,
+    EntryKind,
+    Outcome,
+    OutcomeState,
+    SpentSoFar,
+)
 from branchpoint_vmruntime.ledger.rows import (
     draft_to_row,
     entry_from_row,
@@ -36,42 +42,18 @@ FROM entries LEFT JOIN outcomes ON outcomes.number =
 """
 
 
-class Ledger:
+class Ledger(Records):
     """A connection to the book, for one thread. StorageError where the disk fails.
 
     Other processes may write to the same file at the same time.
     """
 
+    SCHEMA = SCHEMA
+
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._kept_bytes: dict[str, int] = {}
-
-    @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open for reading and writing; the file is made if it is not there."""
-        return cls(Database(path, SCHEMA, read_only=False))
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Open for reading only; UnknownNameError if there is no ledger yet."""
-        if not path.exists():
-            raise UnknownNameError("ledger", str(path), (), hint="start a session first")
-        return cls(Database(path, SCHEMA, read_only=True))
-
-    def close(self) -> None:
-        """Let go of the file. Closing twice is fine."""
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        self._kin: dict[str, Callable[[], Collection[str]]] = {}
 
     def position(self) -> int:
         """The newest entry's number; 0 if there is none."""
@@ -99,6 +81,13 @@ class Ledger:
             if outcome is not None:
                 self._database.insert("outcomes", {"entry": number} | outcome_to_row(outcome))
             return number
+
+    def join(self, session: str, kin: Callable[[], Collection[str]]) -> None:
+        """From now on a key of that session is taken if one of `kin` has used it.
+
+        As where another notebook continues a branch: what is done once is, in both.
+        """
+        self._kin[session] = kin
 
     def entries(self, session: str, *, since: int = 0, branch: str | None = None) -> list[Entry]:
         """The session's entries after number `since`, oldest first; of one branch, if named."""
@@ -132,7 +121,17 @@ class Ledger:
         return entry_from_row(rows[0]) if rows else None
 
     def under_key(self, session: str, kind: EntryKind, key: str) -> list[Entry]:
-        """What was let through under that key, whatever has become of it, newest first."""
+        """What was let through under that key, whatever has become of it, newest first.
+
+        Also by the sessions it was joined to. What one of them has not finished nobody here can
+        wait for: its outcome is unknown.
+        """
+        others = self._kin[session]() if session in self._kin else ()
+        theirs = [it for other in others for it in self._under_key(other, kind, key)]
+        found = [*self._under_key(session, kind, key), *map(_not_waited_for, theirs)]
+        return sorted(found, key=lambda entry: entry.number, reverse=True)
+
+    def _under_key(self, session: str, kind: EntryKind, key: str) -> list[Entry]:
         rows = self._database.rows(
             f"{_ENTRIES} WHERE session = :session AND kind = :kind AND key = :key AND key != ''"
             " AND decision = :allowed ORDER BY entries.number DESC",
@@ -182,11 +181,6 @@ class Ledger:
         self._kept_bytes[session] += count
         return True
 
-    def keep_result(self, number: int, result: bytes) -> None:
-        """Keep what came of an entry; what is kept later counts more."""
-        with self._database.transaction(lasting=False):
-            self._database.insert("results", {"entry": number, "content": result})
-
     def result(self, number: int) -> bytes | None:
         """What was kept of that entry."""
         rows = self._database.rows(
@@ -198,3 +192,10 @@ class Ledger:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _not_waited_for(entry: Entry) -> Entry:
+    if entry.outcome is not None:
+        return entry
+    note = "it was begun in another notebook"
+    return replace(entry, outcome=Outcome(at=entry.at, state=OutcomeState.UNKNOWN, note=note))

@@ -27,12 +27,14 @@ class BranchState(StrEnum):
     """What has become of a branch.
 
     Paused, it was saved at its last moment and gets a machine again when something is wanted of it;
-    parked, as soon as it is switched to. What was lost ended without being saved.
+    parked, as soon as it is switched to. What is lent carries on in a session of its own, that of
+    another notebook. What was lost ended without being saved.
     """
 
     LIVE = "live"
     PAUSED = "paused"
     PARKED = "parked"
+    LENT = "lent"
     LOST = "lost"
     DROPPED = "dropped"
 
@@ -120,7 +122,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
-    """A named line of work on record; `head` is the checkpoint it last saved or woke from."""
+    """A named line of work on record; `head` is the checkpoint it last saved or woke from.
+
+    `lent_to` is the session that it carries on in, None but for a branch that is lent.
+    """
 
     session: SessionId
     name: BranchName
@@ -130,6 +135,7 @@ class BranchRecord:
     head: CheckpointId
     state: BranchState
     created_at: datetime
+    lent_to: SessionId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +157,8 @@ class SessionRecord:
 class Operation:
     """One thing done to a lineage, with what it cost: the rows of the cost table.
 
-    `op` is the verb (checkpoint, fork, rollback, switch, keep, drop, pause, resume, boot, lost),
-    `phases_ms` its parts.
+    `op` is the verb (checkpoint, fork, rollback, switch, keep, drop, pause, resume, lend, return,
+    boot, lost), `phases_ms` its parts.
     """
 
     session: SessionId

@@ -1,19 +1,19 @@
 """The lineage store: all that is known of every session, in one SQLite file others may read.
 
 >>> import tempfile
+>>> from pathlib import Path
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     with Journal.open(Path(folder) / "lineage.db") as journal:
 ...         journal.sessions()
 []
 """
 
+import json
 import sqlite3
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from branchpoint_vmruntime.database import Database
 from branchpoint_vmruntime.errors import NameTakenError, UnknownNameError, UsageError
@@ -28,10 +28,12 @@ from branchpoint_vmruntime.lineage import (
     SessionId,
     SessionRecord,
 )
+from branchpoint_vmruntime.lineage.loans import IS_REMOVED, Loans
 from branchpoint_vmruntime.lineage.rows import (
+    ReadOnce,
+    annotated,
     branch_from_row,
     branch_to_row,
-    checkpoint_from_row,
     checkpoint_to_row,
     operation_from_row,
     operation_to_row,
@@ -45,49 +47,29 @@ WITH RECURSIVE wanted (id) AS (
     SELECT id FROM checkpoints WHERE session = :session
     UNION SELECT origin FROM branches WHERE session = :session
     UNION SELECT head FROM branches WHERE session = :session
+    UNION SELECT :start WHERE :start IS NOT NULL
+    UNION SELECT value FROM json_each(:more)
     UNION SELECT checkpoints.parent FROM checkpoints JOIN wanted USING (id)
         WHERE checkpoints.parent IS NOT NULL
 )
-SELECT checkpoints.* FROM checkpoints JOIN wanted USING (id) ORDER BY number
+SELECT checkpoints.number FROM checkpoints JOIN wanted USING (id) ORDER BY number
 """
+_OF_NUMBERS = "SELECT * FROM checkpoints WHERE number IN (SELECT value FROM json_each(:numbers))"
 
 
-class Journal:
+class Journal(Loans):
     """A connection to the store. Each method is one transaction: it happens whole or not at all."""
 
+    SCHEMA = SCHEMA
+
     def __init__(self, database: Database) -> None:
-        self._database = database
-
-    @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open for reading and writing; the file is made if it is not there."""
-        return cls(Database(path, SCHEMA, read_only=False))
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Open for reading only; UnknownNameError if there is no store yet."""
-        if not path.exists():
-            raise UnknownNameError("lineage store", str(path), (), hint="start a session first")
-        return cls(Database(path, SCHEMA, read_only=True))
-
-    def close(self) -> None:
-        """Let go of the file. Closing twice is fine."""
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        super().__init__(database)
+        self._once = ReadOnce()
 
     def session_by_key(self, key: str) -> SessionRecord | None:
         """The session that `key` finds again."""
-        rows = self._rows("SELECT * FROM sessions WHERE key = :key", key=key)
+        query = f"SELECT * FROM sessions WHERE key = :key AND NOT {IS_REMOVED}"
+        rows = self._rows(query, key=key)
         return session_from_row(rows[0]) if rows else None
 
     def add_session(self, record: SessionRecord) -> None:
@@ -97,8 +79,8 @@ class Journal:
             self._insert("sessions", row, taken=f"there is already a session {record.key!r}")
 
     def session(self, id: SessionId) -> SessionRecord | None:  # noqa: A002
-        """The session of that id, as it is on record now."""
-        rows = self._rows("SELECT * FROM sessions WHERE id = :id", id=id)
+        """The session of that id, as it is on record now; None also for one that was removed."""
+        rows = self._rows(f"SELECT * FROM sessions WHERE id = :id AND NOT {IS_REMOVED}", id=id)
         return session_from_row(rows[0]) if rows else None
 
     def put_session(self, record: SessionRecord) -> None:
@@ -136,19 +118,6 @@ class Journal:
             for id in pins:  # noqa: A001
                 self._insert("pins", {"checkpoint": id})
 
-    def remove_session(self, id: SessionId) -> list[Checkpoint]:  # noqa: A002
-        """Forget a session, its branches and what was done; the checkpoints that went with it."""
-        with self._transaction():
-            rows = self._rows(
-                "SELECT * FROM checkpoints WHERE session = :id ORDER BY number DESC", id=id
-            )
-            for table in ("operations", "branches"):
-                self._database.execute(f"DELETE FROM {table} WHERE session = :id", id=id)
-            for row in rows:
-                self._database.execute("DELETE FROM checkpoints WHERE id = :id", id=row["id"])
-            self._database.execute("DELETE FROM sessions WHERE id = :id", id=id)
-        return [checkpoint_from_row(row) for row in rows]
-
     def pins(self) -> set[CheckpointId]:
         """The checkpoints, of all sessions, that are to be kept whatever else goes."""
         return {CheckpointId(row["checkpoint"]) for row in self._rows("SELECT * FROM pins")}
@@ -162,11 +131,29 @@ class Journal:
             else:
                 self._database.execute("DELETE FROM pins WHERE checkpoint = :id", id=id)
 
+    def annotate(
+        self,
+        id: CheckpointId,  # noqa: A002
+        *,
+        label: str | None = None,
+        note: str | None = None,
+    ) -> Checkpoint:
+        """Give a checkpoint another label or note, or both; what is None stays. As it is now."""
+        with self._transaction():
+            self._require_checkpoint(id)
+            self._insert(
+                "annotations",
+                {"checkpoint": id, "label": label, "note": note},
+                "ON CONFLICT (checkpoint) DO UPDATE SET"
+                " label = coalesce(excluded.label, label), note = coalesce(excluded.note, note)",
+            )
+            (annotated,) = self._checkpoints("SELECT * FROM checkpoints WHERE id = :id", id=id)
+        return annotated
+
     def sessions(self) -> list[SessionRecord]:
         """Every session, oldest first."""
-        return [
-            session_from_row(row) for row in self._rows("SELECT * FROM sessions ORDER BY number")
-        ]
+        rows = self._rows(f"SELECT * FROM sessions WHERE NOT {IS_REMOVED} ORDER BY number")
+        return [session_from_row(row) for row in rows]
 
     def add_checkpoint(self, checkpoint: Checkpoint, *, advance: BranchName | None) -> None:
         """Put a checkpoint on record and move the head of branch `advance` to it, as one step."""
@@ -186,29 +173,41 @@ class Journal:
 
     def checkpoint(self, id: CheckpointId) -> Checkpoint | None:  # noqa: A002
         """The checkpoint of that id."""
-        rows = self._rows("SELECT * FROM checkpoints WHERE id = :id", id=id)
-        return checkpoint_from_row(rows[0]) if rows else None
+        found = self._checkpoints("SELECT * FROM checkpoints WHERE id = :id", id=id)
+        return found[0] if found else None
 
     def base(self, key: str) -> Checkpoint | None:
         """The newest base checkpoint that can be restored under `key`."""
-        rows = self._rows(
+        found = self._checkpoints(
             "SELECT * FROM checkpoints WHERE kind = :kind AND key = :key"
             " ORDER BY number DESC LIMIT 1",
             kind=CheckpointKind.BASE.value,
             key=key,
         )
-        return checkpoint_from_row(rows[0]) if rows else None
+        return found[0] if found else None
 
-    def checkpoints(self, session: SessionId) -> list[Checkpoint]:
-        """The session's checkpoints and all they descend from down to the bases, oldest first."""
-        return [checkpoint_from_row(row) for row in self._rows(_OF_SESSION, session=session)]
+    def checkpoints(
+        self, session: SessionId, more: Iterable[CheckpointId] = ()
+    ) -> list[Checkpoint]:
+        """The session's checkpoints and all they descend from down to the bases, oldest first.
+
+        Where its branches stand and its fresh machines start belongs to them, whoever saved that;
+        and `more` as if it did.
+        """
+        record = self.session(session)
+        start = record.start if record else None
+        heads = json.dumps(list(more))
+        rows = self._rows(_OF_SESSION, session=session, start=start, more=heads)
+        numbers = [row["number"] for row in rows]
+        # What their cells said are megabytes, and hardly any of them is new.
+        if unread := self._once.unread(numbers):
+            for row in self._rows(_OF_NUMBERS, numbers=json.dumps(unread)):
+                self._once.checkpoint(row)
+        return self._as_called_now(self._once.numbered(numbers))
 
     def every_checkpoint(self) -> list[Checkpoint]:
         """The checkpoints of all sessions, and all bases, oldest first."""
-        return [
-            checkpoint_from_row(row)
-            for row in self._rows("SELECT * FROM checkpoints ORDER BY number")
-        ]
+        return self._checkpoints("SELECT * FROM checkpoints ORDER BY number")
 
     def tallies(self) -> dict[SessionId, tuple[int, datetime]]:
         """How many checkpoints each session has of its own, and when the newest was taken."""
@@ -241,6 +240,7 @@ class Journal:
                 raise UsageError(
                     f"a branch stands on checkpoint {id!r}: {names}", hint="drop the branch first"
                 )
+            self._require_no_start(id)
             self._database.execute("DELETE FROM checkpoints WHERE id = :id", id=id)
 
     def put_branch(self, record: BranchRecord) -> None:
@@ -259,15 +259,20 @@ class Journal:
                 self._insert("branches", row, f"ON CONFLICT (session, name) DO UPDATE SET {news}")
 
     def rename_branches(self, session: SessionId, names: Mapping[BranchName, BranchName]) -> None:
-        """Call branches otherwise from now on, as one step; what was done keeps the old names."""
+        """Call branches otherwise from now on, as one step, and so what came of them.
+
+        What was done keeps the old names.
+        """
         with self._transaction():
             for old, new in names.items():
-                self._database.execute(
-                    "UPDATE branches SET name = :new WHERE session = :session AND name = :old",
-                    new=new,
-                    session=session,
-                    old=old,
-                )
+                for column in ("name", "parent"):
+                    self._database.execute(
+                        f"UPDATE branches SET {column} = :new"
+                        f" WHERE session = :session AND {column} = :old",
+                        new=new,
+                        session=session,
+                        old=old,
+                    )
 
     def branches(self, session: SessionId) -> list[BranchRecord]:
         """The session's branches, in order of making."""
@@ -281,12 +286,14 @@ class Journal:
         with self._transaction():
             self._insert("operations", operation_to_row(operation))
 
-    def operations(self, session: SessionId) -> list[Operation]:
-        """What was done in the session, oldest first."""
+    def operations(self, session: SessionId, *, newest: int | None = None) -> list[Operation]:
+        """What was done in the session, oldest first: all of it, or the newest so many."""
         rows = self._rows(
-            "SELECT * FROM operations WHERE session = :session ORDER BY number", session=session
+            "SELECT * FROM operations WHERE session = :session ORDER BY number DESC LIMIT :most",
+            session=session,
+            most=-1 if newest is None else newest,
         )
-        return [operation_from_row(row) for row in rows]
+        return [operation_from_row(row) for row in reversed(rows)]
 
     def _advance(self, checkpoint: Checkpoint, branch: BranchName) -> None:
         moved = self._database.execute(
@@ -306,8 +313,19 @@ class Journal:
             known = self._rows("SELECT id FROM checkpoints ORDER BY number DESC LIMIT 10")
             raise UnknownNameError("checkpoint", id, tuple(row["id"] for row in known))
 
-    def _rows(self, query: str, **values: Any) -> list[sqlite3.Row]:
-        return self._database.rows(query, **values)
+    def _checkpoints(self, query: str, **values: Any) -> list[Checkpoint]:
+        rows = self._rows(query, **values)
+        return self._as_called_now([self._once.checkpoint(row) for row in rows])
+
+    def _as_called_now(self, found: list[Checkpoint]) -> list[Checkpoint]:
+        said = self._annotations()
+        return [annotated(it, said[it.id]) if it.id in said else it for it in found]
+
+    def _annotations(self) -> dict[str, sqlite3.Row]:
+        # A file of an older version, opened to be read, has no such table.
+        there = self._rows("SELECT 1 FROM sqlite_master WHERE name = 'annotations'")
+        rows = self._rows("SELECT * FROM annotations") if there else []
+        return {row["checkpoint"]: row for row in rows}
 
     def _insert(self, table: str, row: dict[str, Any], rest: str = "", *, taken: str = "") -> None:
         try:

@@ -10,6 +10,8 @@ from branchpoint_vmruntime.lineage import BranchName, Checkpoint
 
 MAX_NAME_LENGTH = 64
 MIN_PREFIX_LENGTH = 4
+# Views of sessions with thousands of checkpoints carry the notes of all of them.
+MAX_NOTE_LENGTH = 4000
 # What the machine is called in which a session's packages are baked: what may leave a machine, and
 # what its placeholders are worth, goes by the branch's name.
 BAKED = BranchName("image")
@@ -29,6 +31,21 @@ def check_label(text: str) -> str:
     'nach-dem-Säubern'
     """
     return _checked("a label", text)
+
+
+def check_note(text: str) -> str:
+    """The note as it is kept: any text that is not too long, as an UsageError says.
+
+    >>> check_note("ohne die Zeilen von 2019")
+    'ohne die Zeilen von 2019'
+    """
+    if len(text) > MAX_NOTE_LENGTH:
+        raise UsageError(
+            f"a note has at most {MAX_NOTE_LENGTH} characters, not {len(text)}: {text[:40]!r}…",
+            hint="put what is longer into the notebook, and its name into the note",
+        )
+    # Half a character, as JSON may hold it, cannot be stored.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def check_branch_name(text: str) -> BranchName:
@@ -115,6 +132,15 @@ def is_set_aside(name: str) -> bool:
     (True, False)
     """
     return _ASIDE.search(name) is not None
+
+
+def without_number(name: str) -> BranchName:
+    """What a branch was called before its name was set aside.
+
+    >>> without_number("ridge~2"), without_number("ridge")
+    ('ridge', 'ridge')
+    """
+    return BranchName(_ASIDE.sub("", name))
 
 
 def _checked(kind: str, text: str) -> str:

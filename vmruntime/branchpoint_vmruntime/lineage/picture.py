@@ -49,7 +49,7 @@ _QUIET = "#656d76"
 _FAINT = "#d0d7de"
 _BAND = "#f3f6fa"
 # Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to read as text.
-_COLOURS = ("#0072b2", "#c44e00", "#00805c", "#a84c84", "#2b7fa8", "#7d6200")
+_COLOURS = ("#0072b2", "#b04200", "#007552", "#a0457c", "#11556f", "#7d6200")
 
 _BOLD = FontProperties(weight="bold", size=9)
 _PLAIN = FontProperties(size=9)
@@ -70,6 +70,7 @@ _BRANCH_LOOKS = {
     BranchState.LIVE: _Look(">", 7.5, filled=True),
     BranchState.PAUSED: _Look("s", 6.0, filled=True, line="--"),
     BranchState.PARKED: _Look("s", 6.0, filled=False, line="--"),
+    BranchState.LENT: _Look(">", 7.5, filled=False, line="--"),
     BranchState.LOST: _Look("X", 7.5, filled=True, line="-."),
     BranchState.DROPPED: _Look("x", 6.0, filled=False, line=":"),
 }
@@ -165,9 +166,16 @@ def svg(figure: Figure) -> bytes:
     return content.getvalue()
 
 
-def _write_to(figure: Figure, file: BinaryIO, form: str) -> None:
+def png(figure: Figure, *, most_dpi: float = _DPI) -> bytes:
+    """The picture as PNG, coarser than usual if so wanted."""
+    content = io.BytesIO()
+    _write_to(figure, content, "png", most_dpi)
+    return content.getvalue()
+
+
+def _write_to(figure: Figure, file: BinaryIO, form: str, most_dpi: float = _DPI) -> None:
     """The same lineage gives the same bytes."""
-    dpi = resolution_dpi(max(figure.get_size_inches()))
+    dpi = min(most_dpi, resolution_dpi(max(figure.get_size_inches())))
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
     with rc_context({"svg.hashsalt": "branchpoint"}), warnings.catch_warnings():
         # A label in a script the font lacks is shown as boxes, which says enough.

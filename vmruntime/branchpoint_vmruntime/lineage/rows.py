@@ -1,8 +1,8 @@
 """Between the facts of a lineage and the rows they are stored as. Pure."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from sqlite3 import Row
 from typing import Any
@@ -23,6 +23,8 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 
+# A session's checkpoints are thousands at the most. Those removed are forgotten with all others.
+MOST_KNOWN = 20_000
 _COST_NUMBERS = tuple(field.name for field in fields(CheckpointCost) if field.name != "phases_ms")
 
 
@@ -142,6 +144,40 @@ def checkpoint_from_row(row: Row) -> Checkpoint:
     )
 
 
+class ReadOnce:
+    """Checkpoints of one file, each read from its row once: no row is ever rewritten."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Checkpoint] = {}
+
+    def unread(self, numbers: Iterable[int]) -> list[int]:
+        """Those of these numbers whose rows are still to be read."""
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+        return [number for number in numbers if number not in self._known]
+
+    def numbered(self, numbers: Iterable[int]) -> list[Checkpoint]:
+        """Those of these numbers that were read, in that order."""
+        return [self._known[number] for number in numbers if number in self._known]
+
+    def checkpoint(self, row: Row) -> Checkpoint:
+        """A checkpoint as it is stored."""
+        known = self._known.get(row["number"])
+        if known is None:
+            known = self._known[row["number"]] = checkpoint_from_row(row)
+        return known
+
+
+def annotated(checkpoint: Checkpoint, row: Row) -> Checkpoint:
+    """A checkpoint as a person called it later."""
+    label, note = row["label"], row["note"]
+    return replace(
+        checkpoint,
+        label=checkpoint.label if label is None else label,
+        note=checkpoint.note if note is None else note,
+    )
+
+
 def branch_to_row(record: BranchRecord) -> dict[str, Any]:
     """A branch's columns."""
     return {
@@ -153,12 +189,15 @@ def branch_to_row(record: BranchRecord) -> dict[str, Any]:
         "head": record.head,
         "state": record.state.value,
         "created_at": record.created_at.isoformat(),
+        "lent_to": record.lent_to,
     }
 
 
 def branch_from_row(row: Row) -> BranchRecord:
     """A branch as it is stored."""
     parent = row["parent"]
+    # A file of an older version, opened to be read, has no such column.
+    lent_to = row["lent_to"] if "lent_to" in set(row.keys()) else None
     return BranchRecord(
         session=SessionId(row["session"]),
         name=BranchName(row["name"]),
@@ -168,6 +207,7 @@ def branch_from_row(row: Row) -> BranchRecord:
         head=CheckpointId(row["head"]),
         state=BranchState(row["state"]),
         created_at=datetime.fromisoformat(row["created_at"]),
+        lent_to=SessionId(lent_to) if lent_to else None,
     )
 
 

@@ -2,7 +2,8 @@
 
 from branchpoint_vmruntime.database import Schema
 
-# A checkpoint is immutable, and SQLite itself holds us to it: only insert and delete exist.
+# A checkpoint is immutable, and SQLite itself holds us to it: only insert and delete exist. What it
+# is called and what is said of it are a person's, and lie beside it.
 # No foreign key from branches to checkpoints: a dropped branch may outlive what it stood on.
 _TABLES = """
 CREATE TABLE sessions (
@@ -40,6 +41,12 @@ CREATE TABLE pins (
     checkpoint TEXT PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE
 ) STRICT;
 
+CREATE TABLE annotations (
+    checkpoint TEXT PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE,
+    label TEXT,
+    note TEXT
+) STRICT;
+
 CREATE TABLE branches (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     session TEXT NOT NULL REFERENCES sessions (id),
@@ -50,6 +57,7 @@ CREATE TABLE branches (
     head TEXT NOT NULL,
     state TEXT NOT NULL,
     created_at TEXT NOT NULL,
+    lent_to TEXT,
     UNIQUE (session, name)
 ) STRICT;
 CREATE INDEX branches_by_head ON branches (head);
@@ -70,7 +78,7 @@ CREATE INDEX operations_by_session ON operations (session);
 
 SCHEMA = Schema(
     name="lineage store",
-    version=3,
+    version=4,
     tables=_TABLES,
     migrations={
         1: "ALTER TABLE checkpoints ADD COLUMN moment TEXT NOT NULL DEFAULT '{}';",
@@ -80,6 +88,14 @@ SCHEMA = Schema(
             CREATE TABLE pins (
                 checkpoint TEXT PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE
             ) STRICT;
+        """,
+        3: """
+            CREATE TABLE annotations (
+                checkpoint TEXT PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE,
+                label TEXT,
+                note TEXT
+            ) STRICT;
+            ALTER TABLE branches ADD COLUMN lent_to TEXT;
         """,
     },
 )

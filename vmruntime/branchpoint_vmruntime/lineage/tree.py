@@ -65,10 +65,6 @@ class Tree:
             steps.append(self._checkpoints[parent])
         return tuple(steps)
 
-    def ancestors(self, checkpoint_id: CheckpointId) -> tuple[Checkpoint, ...]:
-        """All this one descends from, the nearest first."""
-        return self.path(checkpoint_id)[1:]
-
     def depth(self, checkpoint_id: CheckpointId) -> int:
         """How many steps it is to the root."""
         return len(self.path(checkpoint_id)) - 1

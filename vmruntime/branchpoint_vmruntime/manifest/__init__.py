@@ -57,7 +57,9 @@ class Manifest:
         except OSError as error:
             raise ManifestError(f"{file} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ManifestError(f"{file} cannot be read: it is not UTF-8 text") from error
+            raise ManifestError(
+                f"{file} cannot be read: it is not UTF-8 text (byte {error.start})"
+            ) from error
         return cls.parse(text, name=str(file), folder=file.parent)
 
     @classmethod

@@ -31,7 +31,7 @@ def read_budgets(
     memory = read_memory(nodes, fields["memory"]) << 20 if "memory" in fields else None
     machines = read_number(nodes, fields["machines"]) if "machines" in fields else None
     if machines == 0:
-        nodes.refuse(fields["machines"], "a session has at least one machine")
+        nodes.refuse(fields["machines"], "a session has at least one machine, not 0")
     tokens = nodes.parsed(fields["tokens"], parse_whole) if "tokens" in fields else None
     money = nodes.parsed(fields["money"], parse_money) if "money" in fields else None
     if money is not None and not prices:
@@ -43,7 +43,7 @@ def read_budgets(
     forks = nodes.parsed(fields["forks"], parse_whole) if "forks" in fields else None
     wall_s = nodes.parsed(fields["time"], parse_duration) if "time" in fields else None
     if wall_s == 0:
-        nodes.refuse(fields["time"], "a machine lives for more than no time")
+        nodes.refuse(fields["time"], "a machine lives for more than no time: at least 1s")
     return (
         Budgets(memory_bytes=memory, machines=machines),
         Limits(tokens=tokens, money=money, forks=forks, wall_s=wall_s),

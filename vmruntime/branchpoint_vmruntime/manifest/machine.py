@@ -4,7 +4,7 @@ import re
 
 import yaml
 
-from branchpoint_vmruntime.manifest.nodes import Nodes
+from branchpoint_vmruntime.manifest.nodes import Nodes, as_found, quoted
 from branchpoint_vmruntime.spec import MachineSize
 
 _AMOUNT = r"(?P<amount>[0-9]{1,6}(?:\.[0-9]{1,6})?)(?P<unit>gb|mb)"
@@ -23,16 +23,19 @@ def read_size(nodes: Nodes, node: yaml.Node) -> MachineSize:
         memory = read_memory(nodes, fields["memory"]) if "memory" in fields else default.memory_mib
         vcpus = read_number(nodes, fields["vcpus"]) if "vcpus" in fields else default.vcpus
         return _checked(nodes, node, memory, vcpus)
-    match = _SIZE.fullmatch(nodes.text(node))
+    text = nodes.text(node)
+    match = _SIZE.fullmatch(text)
     if match is None:
-        nodes.refuse(node, "a machine is a name such as 1vcpu-1gb, or memory and vcpus")
+        what = "a machine is a name such as 1vcpu-1gb, or memory and vcpus"
+        nodes.refuse(node, f"{quoted(text)}: {what}")
     return _checked(nodes, node, _mib(match["amount"], match["unit"]), int(match["vcpus"]))
 
 
 def read_argv(nodes: Nodes, node: yaml.Node) -> tuple[str, ...]:
     """The kernel's command with its arguments."""
     if not isinstance(node, yaml.SequenceNode):
-        nodes.refuse(node, "kernel is a list: the command and its arguments")
+        what = "kernel is a list: the command and its arguments"
+        nodes.refuse(node, f"{what}; there is {as_found(node)}")
     argv = tuple(nodes.text(part) for part in node.value)
     if not any("{connection_file}" in part for part in argv):
         nodes.refuse(node, "the kernel's command must have {connection_file} among its arguments")
@@ -41,9 +44,10 @@ def read_argv(nodes: Nodes, node: yaml.Node) -> tuple[str, ...]:
 
 def read_memory(nodes: Nodes, node: yaml.Node) -> int:
     """`1gb` or `1536mb`, in MiB."""
-    match = _MEMORY.fullmatch(nodes.text(node))
+    text = nodes.text(node)
+    match = _MEMORY.fullmatch(text)
     if match is None:
-        nodes.refuse(node, "memory is written like 1gb or 1536mb")
+        nodes.refuse(node, f"{quoted(text)}: memory is written like 1gb or 1536mb")
     return _mib(match["amount"], match["unit"])
 
 
@@ -51,15 +55,16 @@ def read_number(nodes: Nodes, node: yaml.Node) -> int:
     """A whole number of at most six digits."""
     text = nodes.text(node)
     if not _NUMBER.fullmatch(text):
-        nodes.refuse(node, f"{text!r} is not a whole number")
+        nodes.refuse(node, f"{quoted(text)} is not a whole number such as 2")
     return int(text)
 
 
 def _checked(nodes: Nodes, node: yaml.Node, memory_mib: int, vcpus: int) -> MachineSize:
     if memory_mib not in _MEMORY_MIB:
-        nodes.refuse(node, f"memory must be from {_MEMORY_MIB[0]} MB to {_MEMORY_MIB[-1]} MB")
+        least, most = _MEMORY_MIB[0], _MEMORY_MIB[-1]
+        nodes.refuse(node, f"memory must be from {least} MB to {most} MB, not {memory_mib} MB")
     if vcpus not in _VCPUS:
-        nodes.refuse(node, f"vcpus must be from {_VCPUS[0]} to {_VCPUS[-1]}")
+        nodes.refuse(node, f"vcpus must be from {_VCPUS[0]} to {_VCPUS[-1]}, not {vcpus}")
     return MachineSize(memory_mib=memory_mib, vcpus=vcpus)
 
 

@@ -10,7 +10,17 @@ from branchpoint_vmruntime.errors import ManifestError, UsageError
 Value = TypeVar("Value")
 
 NOTHING = "tag:yaml.org,2002:null"
+_MOST_QUOTED = 40
 _FLAGS = {"true": True, "false": False, "yes": True, "no": False}
+
+
+def quoted(text: str) -> str:
+    """What was refused, as an error repeats it: in full unless it is long.
+
+    >>> quoted("two"), quoted("9" * 100)
+    ("'two'", "'9999999999999999999999999999999999999999…'")
+    """
+    return repr(text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…")
 
 
 class Nodes:
@@ -32,7 +42,7 @@ class Nodes:
     def fields(self, node: yaml.Node, known: tuple[str, ...]) -> Mapping[str, yaml.Node]:
         """The fields of a mapping that has no others than those known."""
         if not isinstance(node, yaml.MappingNode):
-            self.refuse(node, f"expected fields: {', '.join(known)}")
+            self.refuse(node, f"expected fields: {', '.join(known)}; there is {as_found(node)}")
         fields: dict[str, yaml.Node] = {}
         for key, name, value in self.named(node):
             if name not in known:
@@ -59,7 +69,7 @@ class Nodes:
     def text(self, node: yaml.Node) -> str:
         """A plain value as it is written."""
         if not isinstance(node, yaml.ScalarNode):
-            self.refuse(node, "expected a plain value")
+            self.refuse(node, f"expected a plain value; there is {as_found(node)}")
         return str(node.value)
 
     def flag(self, node: yaml.Node) -> bool:
@@ -88,3 +98,10 @@ class Nodes:
         line = before.count("\n") if mark is None else mark.line
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
         return f"{self._name}, line {line + 1}: not YAML: {problem}"
+
+
+def as_found(node: yaml.Node) -> str:
+    """What stands where something else should, for an error; for what is no secret."""
+    if isinstance(node, yaml.ScalarNode):
+        return "nothing" if node.tag == NOTHING else quoted(str(node.value))
+    return "a list" if isinstance(node, yaml.SequenceNode) else "fields"

@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from branchpoint_vmruntime.errors import DamagedError
-from branchpoint_vmruntime.memory.dirty import PAGE, Run
-from branchpoint_vmruntime.memory.sparse import copy_range, punch_hole
+from branchpoint_vmruntime.memory.dirty import PAGE, Run, total_size
+from branchpoint_vmruntime.memory.sparse import copy_range, punch_hole, read_into
 
 _HEADER = struct.Struct("<8sIIQ")
 _CHECK = struct.Struct("<I")
 _RUN = struct.Struct("<QII")
 _MAGIC = b"BPMEM002"
+_PIECE_BYTES = 512 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +39,75 @@ class PageRun:
 
 
 def differing_runs(
-    runs: Sequence[Run], pages: memoryview, parent: memoryview
+    runs: Sequence[Run], pages: memoryview, parent: int
 ) -> list[tuple[PageRun, memoryview]]:
     """Of the pages copied from a machine, those that differ from the parent's, with their bytes.
 
-    `pages` holds the runs' bytes one after another; `parent` is the parent's whole memory.
+    `pages` holds the runs' bytes one after another; `parent` is the parent's whole memory, open for
+    reading. OSError if that cannot be read or is shorter.
     """
-    found: list[tuple[PageRun, memoryview]] = []
-    start = 0
-    for run in runs:
-        new = _as_pages(pages[start : start + run.size])
-        old = _as_pages(parent[run.offset : run.offset + run.size])
+    kind = _kinds(runs, pages, parent)
+    number = _numbers(runs)
+    edges = np.flatnonzero((np.diff(kind) != 0) | (np.diff(number) != 1)) + 1
+    bounds = [0, *edges.tolist(), len(kind)] if len(kind) else []
+    return [
+        (
+            PageRun(int(number[first]), last - first, bool(kind[first] == 2)),
+            pages[first * PAGE : last * PAGE],
+        )
+        for first, last in itertools.pairwise(bounds)
+        if kind[first]
+    ]
+
+
+def _kinds(runs: Sequence[Run], pages: memoryview, parent: int) -> npt.NDArray[np.int8]:
+    """Of each page of the runs: 0 if it is as in the parent, 2 if it is all zero now, or 1."""
+    kinds = np.empty(total_size(runs) // PAGE, np.int8)
+    first = 0
+    for piece in _parents_pieces(runs, parent):
+        old = _as_pages(piece)
+        last = first + len(old)
+        new = _as_pages(pages[first * PAGE : last * PAGE])
         changed = (new != old).any(axis=1)
         zero = ~new.any(axis=1)
-        kind = np.where(changed, np.where(zero, 2, 1), 0)
-        for first, last in _stretches(kind):
-            if kind[first]:
-                piece = pages[start + first * PAGE : start + last * PAGE]
-                place = PageRun(run.offset // PAGE + first, last - first, bool(kind[first] == 2))
-                found.append((place, piece))
-        start += run.size
-    return found
+        kinds[first:last] = np.where(changed, np.where(zero, 2, 1), 0)
+        first = last
+    return kinds
+
+
+def _parents_pieces(runs: Sequence[Run], parent: int) -> Iterator[memoryview]:
+    """What the parent holds where the runs are, one after another; a piece is good until the next.
+
+    Read and not mapped: where a mapping cannot give a page, for a failing disk or for want of room
+    in one that is memory, the whole process is killed, and every machine with it.
+    """
+    buffer = memoryview(bytearray(_PIECE_BYTES))
+    filled = 0
+    for run in runs:
+        done = 0
+        while done < run.size:
+            part = buffer[filled : filled + run.size - done]
+            read_into(parent, part, run.offset + done)
+            done += len(part)
+            filled += len(part)
+            if filled == len(buffer):
+                yield buffer
+                filled = 0
+    if filled:
+        yield buffer[:filled]
+
+
+def _numbers(runs: Sequence[Run]) -> npt.NDArray[np.int64]:
+    """The number of each page of the runs in the whole memory."""
+    offsets = np.array([run.offset for run in runs], np.int64) // PAGE
+    counts = np.array([run.size for run in runs], np.int64) // PAGE
+    before = np.cumsum(counts) - counts
+    starts = np.repeat(offsets - before, counts)
+    return starts + np.arange(len(starts))
 
 
 def _as_pages(data: memoryview) -> npt.NDArray[np.uint64]:
     return np.frombuffer(data, dtype="<u8").reshape(-1, PAGE // 8)
-
-
-def _stretches(values: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(values)) + 1
-    bounds = [0, *edges.tolist(), len(values)]
-    yield from itertools.pairwise(bounds)
 
 
 def layer_pieces(

@@ -3,7 +3,6 @@
 import ctypes
 import errno
 import fcntl
-import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +42,11 @@ def copy_sparse(source: Path, target: Path) -> bool:
 
 
 def data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """Where an open file of that size holds data, holes left out: from each start to its end."""
+    """Where an open file of that size holds data, holes left out: from each start to its end.
+
+    Two askings may differ though nothing was written: what counts is to be asked once. Nothing
+    from `size` on is told, however much longer the file is.
+    """
     end = 0
     while end < size:
         try:
@@ -52,7 +55,9 @@ def data_ranges(fd: int, size: int) -> Iterator[tuple[int, int]]:
             if error.errno != errno.ENXIO:
                 raise
             return
-        end = os.lseek(fd, start, os.SEEK_HOLE)
+        if start >= size:
+            return
+        end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
         yield start, end
 
 
@@ -68,6 +73,15 @@ def copy_range(
         if copied == 0:
             raise OSError("a file became shorter while it was copied")
         done += copied
+
+
+def read_into(fd: int, buffer: memoryview, offset: int) -> None:
+    """Fill the buffer from an open file; OSError if that ends before."""
+    while buffer:
+        size = os.preadv(fd, [buffer], offset)
+        if not size:
+            raise OSError(errno.EIO, "a file became shorter while it was read")
+        buffer, offset = buffer[size:], offset + size
 
 
 def punch_hole(fd: int, offset: int, size: int) -> None:
@@ -88,19 +102,20 @@ def _write_zeros(fd: int, offset: int, size: int) -> None:
 def dig_holes(path: Path) -> int:
     """Give back the blocks of a file that hold nothing but zeros; the bytes given back."""
     dug = 0
-    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-        size = len(data)
+    buffer = memoryview(bytearray(_PIECE))
+    with path.open("r+b") as file:
+        size = os.fstat(file.fileno()).st_size
         for start, end in list(data_ranges(file.fileno(), size)):
             first = -(-start // _BLOCK) * _BLOCK
-            count = max(0, (end - first) // _BLOCK)
-            if not count:
-                continue
-            words = np.frombuffer(data, dtype="<u8", count=count * _BLOCK // 8, offset=first)
-            empty = np.flatnonzero(~words.reshape(count, -1).any(axis=1))
-            for block in empty.tolist():
-                punch_hole(file.fileno(), first + block * _BLOCK, _BLOCK)
-            dug += len(empty) * _BLOCK
-            del words
+            last = end // _BLOCK * _BLOCK
+            for at in range(first, last, _PIECE):
+                piece = buffer[: last - at]
+                read_into(file.fileno(), piece, at)
+                words = np.frombuffer(piece, dtype="<u8").reshape(-1, _BLOCK // 8)
+                empty = np.flatnonzero(~words.any(axis=1))
+                for block in empty.tolist():
+                    punch_hole(file.fileno(), at + block * _BLOCK, _BLOCK)
+                dug += len(empty) * _BLOCK
     return dug
 
 

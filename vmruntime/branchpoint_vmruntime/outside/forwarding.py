@@ -54,6 +54,10 @@ async def nobody_sleeps(_branch: str) -> None:
     """Of branches that are never paused."""
 
 
+def nobody_looks() -> None:
+    """Of forwards that are shown to nobody."""
+
+
 def nobody_is_paused(_branch: str) -> bool:
     """Of branches that are never paused."""
     return False
@@ -64,7 +68,8 @@ class Forwards:
 
     `channel_of` gives the streams of a branch's present machine, None meaning the current branch,
     or raises in words. `branch_of` names the current branch. `awake` gives a branch that is paused
-    its machine again, for which a connection waits; `is_paused` tells whether it is.
+    its machine again, for which a connection waits; `is_paused` tells whether it is. `on_change`
+    hears when one is made or ends.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class Forwards:
         self._awake = awake
         self._is_paused = is_paused
         self._max_connections = max_connections
+        self.on_change: Callable[[], None] = nobody_looks
         self._listeners: dict[tuple[str | None, int], _Listener] = {}
         self._changing = asyncio.Lock()
 
@@ -115,6 +121,7 @@ class Forwards:
             listener = _Listener(port, branch, self._reach, self._has_room, answered=answered)
             await listener.listen(to)
             self._listeners[branch, port] = listener
+            self.on_change()
             return listener.forward()
 
     async def remove(self, port: int, *, branch: str | None = None) -> Forward:
@@ -168,6 +175,7 @@ class Forwards:
     async def _end(self, keys: Sequence[tuple[str | None, int]]) -> None:
         for key in keys:
             await self._listeners.pop(key).close()
+            self.on_change()
 
 
 class _Listener:

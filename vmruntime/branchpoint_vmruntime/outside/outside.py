@@ -87,6 +87,7 @@ class Outside:
         memory_bytes: int | None,
     ) -> None:
         self.ledger = ledger
+        ledger.join(view.session, view.kin)
         self.policies = Policies(initial.rules, group_of)
         self.vault = Vault(folder / PLACEHOLDERS)
         self.costs = Costs(ledger)
@@ -141,10 +142,16 @@ class Outside:
         return self._view.streams(branch or self._view.branch())
 
     def not_undone(self, branch: str | None, target: Checkpoint) -> list[Entry]:
-        """The effects that a branch's machine has behind it and a checkpoint has not."""
+        """The effects that a branch's machine has behind it and a checkpoint has not.
+
+        A branch that was lent has behind it what it did in the session that had it, too.
+        """
+        checkpoints = self._view.checkpoints()
+        sessions = {self._view.session, *(it.session for it in checkpoints if it.session)}
+        entries = [entry for session in sessions for entry in self.ledger.entries(session)]
         return not_undone(
-            self.ledger.entries(self._view.session),
-            self._view.checkpoints(),
+            sorted(entries, key=lambda entry: entry.number),
+            checkpoints,
             incarnation=self._view.incarnation(branch or self._view.branch()),
             target=target,
         )

@@ -28,6 +28,7 @@ from branchpoint_vmruntime.outside.pieces import (
     send_contents,
 )
 from branchpoint_vmruntime.outside.sources import stamp
+from branchpoint_vmruntime.storage.new_file import new_file
 from branchpoint_vmruntime.streams import Stream, StreamChannel
 
 # Beside a notebook it says what may leave the machine, and which of the host's secrets are used.
@@ -122,11 +123,11 @@ class Transfers:
                 incoming = Incoming(stream)
                 size = await incoming.size()
                 _require_room(target.parent, size, spare=_SPARE_BYTES if within else 0)
-                with _aside(target.parent) as (file, part):
+                with new_file(target, mode=0o666, replaces=True) as file:
                     digest = await incoming.copy(file.write, progress)
+                    await in_thread(_sync, file)
                     if within and stamp(target) != before:
                         raise TransferError(f"{target} has changed meanwhile")
-                    await in_thread(_put_in_place, file, part, target)
         return Transferred(
             path=str(target), size_bytes=size, digest=digest, seconds=time.monotonic() - started
         )
@@ -284,19 +285,7 @@ def _require_room(folder: Path, size: int, *, spare: int) -> None:
         )
 
 
-@contextmanager
-def _aside(folder: Path) -> Generator[tuple[IO[bytes], Path]]:
-    """A file to write, which is gone afterwards unless it was put in place."""
-    part = folder / f".branchpoint-{os.urandom(8).hex()}.part"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            yield file, part
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _put_in_place(file: IO[bytes], part: Path, target: Path) -> None:
+def _sync(file: IO[bytes]) -> None:
+    """Have it on disk, which may take long."""
     file.flush()
     os.fsync(file.fileno())
-    part.rename(target)

@@ -1,6 +1,6 @@
 """What a session's edge sees of the session."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from branchpoint_vmruntime.lineage import Checkpoint
@@ -15,6 +15,7 @@ class View:
     `branch` is the one the session continues as; the others take a branch's name, and say nothing
     of one that is not there, but for `streams`, which raises. `own_bytes` is memory of live ones.
     `awake` gives a branch that is paused its machine again, and `paused` tells whether it is.
+    `kin` are the sessions that continue its branches, or whose branch it continues.
     """
 
     session: str
@@ -26,3 +27,4 @@ class View:
     own_bytes: Callable[[], Mapping[str, int]]
     awake: Callable[[str], Awaitable[None]] = nobody_sleeps
     paused: Callable[[str], bool] = nobody_is_paused
+    kin: Callable[[], Collection[str]] = tuple[str, ...]

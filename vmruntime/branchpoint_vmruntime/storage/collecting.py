@@ -21,10 +21,12 @@ from branchpoint_vmruntime.lineage import (
     Checkpoint,
     CheckpointId,
     CheckpointKind,
+    SessionId,
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.locks import tidying
+from branchpoint_vmruntime.removal import forget_needless
 from branchpoint_vmruntime.runtime import guest_sources
 from branchpoint_vmruntime.session_control import SessionControl
 from branchpoint_vmruntime.storage.collection import Collection, Left, Removal, Stay, Waste
@@ -60,10 +62,15 @@ def _collect(
     # Before the records: a folder that is there by then and has none is no newcomer's.
     seen = _folders(home)
     with Journal.open(home.database) as journal:
+        if dry:
+            # What goes makes more go: only who does it all to the records can tell what that is.
+            journal.detach()
         here = foundations or _here(home)
         work = _Collecting(home, journal, here, budgets or StoreBudgets(), dry=dry)
         for record in journal.sessions():
             work.session(record)
+        with work.attempt("removed sessions"), tidying(home):
+            work.removed()
         with work.attempt("base checkpoints"), locked(home.layers, wait=False):
             work.bases()
             with tidying(home):
@@ -107,9 +114,9 @@ class _Collecting:
         self._pins = journal.pins()
         every = journal.every_checkpoint()
         self._usable = foundations.usable([c for c in every if c.kind is CheckpointKind.BASE])
-        # As it would be: a dry run removes none, and has to go on as if it had.
+        # No record knows of these any more, and there may be folders of theirs still.
         self._gone: set[CheckpointId] = set()
-        self._let_go: set[tuple[str, str]] = set()
+        self._removed: set[SessionId] = set()
         self._open_ones = False
         self._removals: list[Removal] = []
         self._left: list[Left] = []
@@ -151,7 +158,9 @@ class _Collecting:
         found = self._planned(record, self._journal.branches(record.id), sizes)
         wanted = {verdict.checkpoint.id for verdict in found.removed}
         gone = wanted
-        if wanted and not self._dry:
+        if self._dry:
+            self._forget(found)
+        elif wanted:
             asking = self._ask(record, [v.checkpoint.id for v in found.removed])
             # This is a thread without a loop: whoever waits for it goes on with theirs.
             gone = asyncio.run(asking)
@@ -178,17 +187,18 @@ class _Collecting:
                 stack.enter_context(locked(folder, wait=False))
             branches = self._journal.branches(record.id)
             loose = [branch for branch in branches if self._is_loose(branch)]
-            self._let_go |= {(branch.session, branch.name) for branch in loose}
             found = self._planned(record, branches, sizes)
-            if not self._dry:
-                self._journal.put_branches(
-                    [replace(branch, state=BranchState.DROPPED) for branch in loose]
-                )
-                for verdict in found.removed:
-                    self._journal.remove_checkpoint(verdict.checkpoint.id)
+            self._journal.put_branches(
+                [replace(branch, state=BranchState.DROPPED) for branch in loose]
+            )
+            self._forget(found)
             self._record_plan(record, found, {v.checkpoint.id for v in found.removed})
             self._leftovers(record, folder)
         return [layer_of(self._home, verdict.checkpoint).folder for verdict in found.removed]
+
+    def _forget(self, found: Plan) -> None:
+        for verdict in found.removed:
+            self._journal.remove_checkpoint(verdict.checkpoint.id)
 
     def _leftovers(self, record: SessionRecord, folder: Path) -> None:
         if folder.is_dir():
@@ -221,6 +231,8 @@ class _Collecting:
             pins=self._pins,
             start=record.start,
             sizes=sizes,
+            session=record.id,
+            stood_on=self._journal.stood_on(record.id),
         )
 
     def _record_plan(self, record: SessionRecord, found: Plan, gone: set[CheckpointId]) -> None:
@@ -241,6 +253,25 @@ class _Collecting:
             Stay(session=record.id, key=record.key, kept=found.kept, unmet=found.unmet)
         )
 
+    def removed(self) -> None:
+        """What others stood on of sessions that were removed, and stand on no longer."""
+        self._removed = {record.id for record in self._journal.removed_sessions()}
+        if self._dry:
+            needless = self._journal.forget_needless()
+        else:
+            needless = forget_needless(self._home, self._journal)
+        for gone in needless:
+            self._gone.add(gone.id)
+            self._removals.append(
+                Removal(
+                    kind=Waste.CHECKPOINT,
+                    name=gone.label or gone.id,
+                    path=layer_of(self._home, gone).folder,
+                    bytes=gone.cost.memory_bytes + gone.cost.disk_bytes,
+                    why="its session was removed, and nothing stands on it any more",
+                )
+            )
+
     def bases(self) -> None:
         """Bases that nothing descends from, and that no new machine would be forked from."""
         there = self._remaining()
@@ -251,19 +282,20 @@ class _Collecting:
             if base.id in needed or (wanted and base.id in self._usable):
                 continue
             folder = layer_of(self._home, base).folder
-            if not self._dry:
-                try:
-                    self._journal.remove_checkpoint(base.id)
-                except UsageError as error:
-                    # A session that was opened meanwhile carries on from it.
-                    self._left.append(Left(name=f"base {base.id}", why=str(error)))
-                    continue
+            try:
+                self._journal.remove_checkpoint(base.id)
+            except UsageError as error:
+                # A session that was opened meanwhile carries on from it.
+                self._left.append(Left(name=f"base {base.id}", why=str(error)))
+                continue
             self._gone.add(base.id)
             self._remove(Waste.BASE, folder, "nothing stands on it, and no new machine would")
 
     def strays(self, seen: Sequence[Path]) -> None:
         """Folders that no record knows of. The caller holds the lock of bases."""
-        sessions = {record.id for record in self._journal.sessions()}
+        there = (*self._journal.sessions(), *self._journal.removed_sessions())
+        # A dry run leaves the folders of those whose last record has gone by now.
+        sessions = {record.id for record in there} | self._removed
         bases = self._home.layers / _BASES
         if bases.is_dir():
             known = self._remaining().keys() | self._gone
@@ -290,7 +322,7 @@ class _Collecting:
             self._discard(removal.path)
 
     def _remaining(self) -> Mapping[CheckpointId, Checkpoint]:
-        return {c.id: c for c in self._journal.every_checkpoint() if c.id not in self._gone}
+        return {c.id: c for c in self._journal.every_checkpoint()}
 
     def _stood_on(self) -> set[CheckpointId]:
         """What branches stand on or came from, and sessions start from."""
@@ -298,8 +330,7 @@ class _Collecting:
         for record in self._journal.sessions():
             needed |= {record.start} if record.start else set()
             for branch in self._journal.branches(record.id):
-                dropped = branch.state is BranchState.DROPPED
-                if not dropped and (branch.session, branch.name) not in self._let_go:
+                if branch.state is not BranchState.DROPPED:
                     needed |= {branch.head, branch.origin}
         return needed
 

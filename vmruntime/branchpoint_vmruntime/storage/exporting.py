@@ -8,8 +8,7 @@ import errno
 import hashlib
 import os
 import resource
-import secrets
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,10 +33,10 @@ from branchpoint_vmruntime.lineage import (
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.naming import BAKED
 from branchpoint_vmruntime.lineage.tree import Tree
-from branchpoint_vmruntime.memory.flat import sync_file
 from branchpoint_vmruntime.memory.sparse import data_ranges
 from branchpoint_vmruntime.register import MAIN
 from branchpoint_vmruntime.storage.digests import DIGESTS, read_digests
+from branchpoint_vmruntime.storage.new_file import new_file
 from branchpoint_vmruntime.storage.package_format import (
     CarriedFile,
     CarriedImage,
@@ -45,11 +44,12 @@ from branchpoint_vmruntime.storage.package_format import (
     Package,
 )
 from branchpoint_vmruntime.storage.package_stream import Heard, PackageWriter
-from branchpoint_vmruntime.store import Layer, LayerStore
+from branchpoint_vmruntime.storage.sizes import layer_of
+from branchpoint_vmruntime.store import Layer
 
 # What a saved machine cannot do without: the same name may stand for other bytes elsewhere.
 BOUND_TO = (KERNEL, ROOT, DISK)
-_MODE = 0o600
+_IMAGE = "the image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,16 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A file that is held open, what it is part of in words, and what is said of it."""
+    """A file that is held open, what it is part of in words, what is said of it, where it is.
+
+    Where it holds data is asked once. Room that was set aside is a hole until someone has read it:
+    then it is data, by the page cache, though not a byte has changed.
+    """
 
     fd: int
     of: str
     file: CarriedFile
+    ranges: tuple[tuple[int, int], ...]
 
 
 def newest_checkpoint(journal: Journal, session: SessionRecord) -> Checkpoint:
@@ -149,27 +154,32 @@ def _opened(
         carried = {each.id for each in chain}
         operations = [o for o in journal.operations(session.id) if o.checkpoint in carried]
         pins = sorted(journal.pins() & carried)
-    bases, own = LayerStore(home.layers / "base"), LayerStore(home.layers / session.id)
-    layers = [(c, (own if c.session else bases).layer(c.id)) for c in chain]
+    # What a notebook has saved that continued a branch goes along as this session's own.
+    owner = {c.id: session.id if c.session else None for c in chain}
+    layers = [(replace(c, session=owner[c.id]), layer_of(home, c)) for c in chain]
     # First of all, so that nobody takes one away.
-    held = [_hold(stack, layer.folder, _names(layer, each)) for each, layer in layers]
+    held: list[list[tuple[str, int]]] = []
+    for each, layer in layers:
+        with _reading(_named(each)):
+            held.append(_hold(stack, layer.folder, _names(layer, each)))
     facts = layers[-1][1].facts()
-    image = image_of(home, facts.image)
+    with _reading(_IMAGE):
+        image = image_of(home, facts.image)
     if image is None:
         raise HostError(
             f"the image {facts.image[:12]} that the checkpoint stands on is not here any more",
             hint="run `branchpoint setup`",
         )
-    names = _image_names(image.folder) if with_image else []
-    held_of_image = _hold(stack, image.folder, names)
+    with _reading(_IMAGE):
+        names = _image_names(image.folder) if with_image else []
+        held_of_image = _hold(stack, image.folder, names)
     noted = [read_digests(layer) for _, layer in layers]
     opened = [
         [_described(c, name, fd, notes[name].sha256 if name in notes else None) for name, fd in f]
         for c, notes, f in zip(map(_named, chain), noted, held, strict=True)
     ]
     opened_of_image = [
-        _described("the image", name, fd, image.manifest.sha256.get(name))
-        for name, fd in held_of_image
+        _described(_IMAGE, name, fd, image.manifest.sha256.get(name)) for name, fd in held_of_image
     ]
     package = Package(
         session=replace(session, start=session.start if session.start in carried else None),
@@ -222,20 +232,42 @@ def _named(checkpoint: Checkpoint) -> str:
     return f"checkpoint {checkpoint.label or checkpoint.id!r} ({checkpoint.id})"
 
 
+@contextlib.contextmanager
+def _reading(of: str, name: str = "it") -> Generator[None]:
+    """An error while something is read says so: it is none of the file that is to be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise HostError(
+                f"{of} cannot be read: {error.strerror}",
+                hint="allow this process more open files, or export an earlier checkpoint",
+            ) from error
+        what = Path(os.fsdecode(error.filename)).name if error.filename else name
+        raise _damaged(of, f"{what} cannot be read: {error.strerror or error}") from error
+
+
+def _damaged(of: str, what: object) -> DamagedError:
+    return DamagedError(
+        f"{of} is damaged: {what}",
+        hint="`branchpoint verify` tells what is; export a checkpoint that does not need it",
+    )
+
+
 def _described(of: str, name: str, fd: int, sha256: str | None) -> _Open:
-    size = os.fstat(fd).st_size
-    data = sum(end - start for start, end in data_ranges(fd, size))
-    if sha256 is None:
-        # Layers of before there were notes have none. Looking for data has moved the position.
-        os.lseek(fd, 0, os.SEEK_SET)
-        with open(fd, "rb", closefd=False) as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return _Open(fd, of, CarriedFile(name=name, size=size, data=data, sha256=sha256))
+    with _reading(of, name):
+        size = os.fstat(fd).st_size
+        ranges = tuple(data_ranges(fd, size))
+        data = sum(end - start for start, end in ranges)
+        if sha256 is None:
+            # Layers of before there were notes have none. Looking for data has moved the position.
+            os.lseek(fd, 0, os.SEEK_SET)
+            with open(fd, "rb", closefd=False) as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return _Open(fd, of, CarriedFile(name=name, size=size, data=data, sha256=sha256), ranges)
 
 
 def _write(package: Package, opened: Sequence[_Open], file: Path, progress: Progress) -> Exported:
-    # The name it bears while it is made tells whose it is, should the process be killed.
-    part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
     total, done = max(1, package.data_bytes), 0
 
     def heard(count: int) -> None:
@@ -244,33 +276,21 @@ def _write(package: Package, opened: Sequence[_Open], file: Path, progress: Prog
         progress.advance(min(1.0, done / total))
 
     progress.step(f"{len(package.layers)} checkpoints, {total / 1e6:.0f} MB")
-    try:
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
-        with open(fd, "wb") as target:  # noqa: PTH123
-            writer = PackageWriter(target, package)
-            for each in opened:
-                _add(writer, each, heard)
-            digest = writer.finish()
-            size = target.tell()
-        sync_file(part)
-        part.rename(file)
-        sync_file(file.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+    with new_file(file) as target:
+        writer = PackageWriter(target, package)
+        for each in opened:
+            _add(writer, each, heard)
+        digest = writer.finish()
+        size = target.tell()
     progress.done(f"{file}, {size / 1e6:.0f} MB")
     return Exported(file=file, package=package, bytes=size, sha256=digest)
 
 
 def _add(writer: PackageWriter, each: _Open, heard: Heard) -> None:
     try:
-        writer.add(each.fd, each.file, heard)
+        writer.add(each.fd, each.file, each.ranges, heard)
     except DamagedError as error:
-        raise DamagedError(
-            f"{each.of} is damaged: {error}",
-            hint="`branchpoint verify` tells what is; export a checkpoint that does not need it",
-        ) from error
+        raise _damaged(each.of, error) from error
 
 
 def _allow_many_files() -> None:

@@ -43,6 +43,7 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.locks import tidying
+from branchpoint_vmruntime.memory.flat import sync_file
 from branchpoint_vmruntime.storage.exporting import bound_to, image_of
 from branchpoint_vmruntime.storage.host_check import facts_here
 from branchpoint_vmruntime.storage.layer_intake import LayerIntake, write_file
@@ -89,6 +90,8 @@ def import_file(
             return _Import(home, file, reader, journal, progress, facts).run(name)
     except OSError as error:
         raise _in_words(error) from error
+    except DamagedError as error:
+        raise DamagedError(f"{str(file)!r}: {error}", hint=error.hint) from error
 
 
 class _Import:
@@ -265,10 +268,10 @@ class _Import:
             shutil.rmtree(image.folder)
             return
         for path in [*image.folder.rglob("*"), image.folder]:
-            _sync(path)
+            sync_file(path)
         image.folder.rename(place)
         undo.callback(shutil.rmtree, place, ignore_errors=True)
-        _sync(place.parent)
+        sync_file(place.parent)
 
     def _operations(
         self, record: SessionRecord, intake: LayerIntake, head: Checkpoint
@@ -343,14 +346,6 @@ def _require_space(home: Home, package: Package, *, with_image: bool) -> None:
             f" {needed >> 20} MB",
             hint="free some space there, or name a roomier folder in BRANCHPOINT_HOME",
         )
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _in_words(error: OSError) -> BranchpointError:

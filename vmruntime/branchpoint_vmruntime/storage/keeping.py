@@ -64,6 +64,8 @@ class Keeping:
             pins=self._register.pins(),
             start=self._register.record.start,
             spared={taken.id},
+            session=self._register.record.id,
+            stood_on=self._register.stood_on(),
         )
 
 

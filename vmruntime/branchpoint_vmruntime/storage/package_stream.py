@@ -8,14 +8,13 @@ bytes; where there is no piece it is zero. A piece of no bytes, at the file's si
 import hashlib
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
 import zstandard
 
 from branchpoint_vmruntime.errors import DamagedError, IncompatibleError
-from branchpoint_vmruntime.memory.sparse import data_ranges
 from branchpoint_vmruntime.storage.package_format import (
     MAX_HEADER_BYTES,
     CarriedFile,
@@ -75,16 +74,19 @@ class PackageWriter:
         lead = _LEAD.pack(_FAMILY + _VERSION, len(header)) + header
         sink.write(lead + hashlib.sha256(lead).digest())
 
-    def add(self, fd: int, file: CarriedFile, heard: Heard) -> None:
+    def add(
+        self, fd: int, file: CarriedFile, ranges: Sequence[tuple[int, int]], heard: Heard
+    ) -> None:
         """The next file, open as `fd`; `heard` is told how many bytes of it were read.
 
+        `ranges` are those that `file.data` counts: asked anew, the file system may tell of others.
         DamagedError if it is not what the header says.
         """
         content = Digest()
         reached = 0
-        for start, end in data_ranges(fd, file.size):
+        for start, end in ranges:
             content.zeros(start - reached)
-            self._add_range(fd, start, end, content)
+            self._add_range(fd, file.name, start, end, content)
             heard(end - start)
             reached = end
         content.zeros(file.size - reached)
@@ -99,17 +101,24 @@ class PackageWriter:
         self._target.write(digest)
         return digest.hex()
 
-    def _add_range(self, fd: int, start: int, end: int, content: Digest) -> None:
+    def _add_range(self, fd: int, name: str, start: int, end: int, content: Digest) -> None:
         while start < end:
-            size = os.preadv(fd, [self._buffer[: end - start]], start)
-            if not size:
-                raise DamagedError("a file became shorter while it was read")
-            data = self._buffer[:size]
+            data = self._read(fd, name, start, end)
             content.update(data)
             for offset, piece in _not_zero(data):
                 self._frame.write(_PIECE.pack(start + offset, len(piece)))
                 self._frame.write(piece)
-            start += size
+            start += len(data)
+
+    def _read(self, fd: int, name: str, start: int, end: int) -> memoryview:
+        try:
+            size = os.preadv(fd, [self._buffer[: end - start]], start)
+        except OSError as error:
+            # Or else it would pass for an error of the file that is written.
+            raise DamagedError(f"{name} cannot be read: {error.strerror}") from error
+        if not size:
+            raise DamagedError(f"{name} became shorter while it was read")
+        return self._buffer[:size]
 
 
 class _Sink:

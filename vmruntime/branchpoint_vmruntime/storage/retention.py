@@ -17,10 +17,19 @@ from branchpoint_vmruntime.lineage import (
     Checkpoint,
     CheckpointId,
     CheckpointKind,
+    SessionId,
 )
 
 _DAY_S = 86400
-_NUMBERED = re.compile(r"checkpoint-[0-9]+")
+# What those are called that nobody gave a label, neither when they were taken nor later.
+_NUMBERED = {
+    CheckpointKind.USER: re.compile(r"checkpoint-[0-9]+"),
+    CheckpointKind.AUTO: re.compile(r"auto-[0-9]+"),
+    CheckpointKind.SAFETY: re.compile(r"before-rollback-[0-9]+"),
+    CheckpointKind.FORK_POINT: re.compile(r"fork-[0-9]+"),
+    CheckpointKind.PARKED: re.compile(r"parked-(.+-)?[0-9]+"),
+    CheckpointKind.PAUSED: re.compile(r"paused-(.+-)?[0-9]+"),
+}
 _ORDER = {
     CheckpointKind.SAFETY: 0,
     CheckpointKind.FORK_POINT: 1,
@@ -86,14 +95,19 @@ def plan(
     start: CheckpointId | None = None,
     spared: AbstractSet[CheckpointId] = frozenset(),
     sizes: Mapping[CheckpointId, int] | None = None,
+    session: SessionId | None = None,
+    stood_on: Mapping[CheckpointId, str] | None = None,
 ) -> Plan:
     """What of a session goes so that its budgets hold, the least costly to lose first.
 
-    Bases are nobody's own: they are left out. `start` is where fresh machines start from, `spared`
-    what is in use in a way that no record tells. `sizes` are bytes on disk; without them, what was
-    written as a checkpoint was taken counts.
+    Bases are nobody's own: they are left out, and with `session` what others than that one have
+    taken. `start` is where fresh machines start from, `spared` what is in use in a way that no
+    record tells, `stood_on` what other sessions stand on, with the key of one that does. `sizes`
+    are bytes on disk; without them, what was written as a checkpoint was taken counts.
     """
-    return _Planning(checkpoints, branches, budgets, now, pins, start, spared, sizes).plan()
+    own = [c for c in checkpoints if session in (None, c.session)]
+    held = _held(branches, pins, start, spared, stood_on or {})
+    return _Planning(checkpoints, own, held, budgets, now, sizes).plan()
 
 
 def own_bytes(checkpoint: Checkpoint) -> int:
@@ -106,20 +120,18 @@ class _Planning:
     def __init__(
         self,
         checkpoints: Sequence[Checkpoint],
-        branches: Iterable[BranchRecord],
+        own: Sequence[Checkpoint],
+        held: Mapping[CheckpointId, str],
         budgets: StoreBudgets,
         now: datetime,
-        pins: AbstractSet[CheckpointId],
-        start: CheckpointId | None,
-        spared: AbstractSet[CheckpointId],
         sizes: Mapping[CheckpointId, int] | None,
     ) -> None:
-        self._there = {c.id: c for c in checkpoints if c.kind is not CheckpointKind.BASE}
+        self._there = {c.id: c for c in own if c.kind is not CheckpointKind.BASE}
         self._budgets = budgets
         self._now = now
         self._sizes = sizes or {c.id: own_bytes(c) for c in self._there.values()}
         self._children = Counter(c.parent for c in self._there.values() if c.parent)
-        self._held = _held(branches, pins, start, spared)
+        self._held = held
         self._depths = _depths(checkpoints)
         self._total = sum(self._size(each) for each in self._there.values())
         self._removed: dict[CheckpointId, Verdict] = {}
@@ -127,6 +139,8 @@ class _Planning:
     def plan(self) -> Plan:
         self._remove_old()
         self._remove_while_over()
+        # What kept an old one may have gone since.
+        self._remove_old()
         kept = [c for c in self._there.values() if c.id not in self._removed]
         elder = {c.parent: c for c in kept}
         return Plan(
@@ -224,9 +238,11 @@ def _held(
     pins: AbstractSet[CheckpointId],
     start: CheckpointId | None,
     spared: AbstractSet[CheckpointId],
+    stood_on: Mapping[CheckpointId, str],
 ) -> dict[CheckpointId, str]:
     """What never goes, and why; what those descend from stays because they do."""
     held = dict.fromkeys(spared, "it is in use")
+    held |= {id_: f"session {key!r} stands on it" for id_, key in stood_on.items()}
     if start is not None:
         held[start] = "fresh machines of this session start from it"
     for branch in branches:
@@ -245,17 +261,18 @@ def _depths(checkpoints: Iterable[Checkpoint]) -> dict[CheckpointId, int]:
 
 
 def _rank(checkpoint: Checkpoint) -> int:
-    if checkpoint.kind is CheckpointKind.USER and _was_named(checkpoint):
-        return _LABELLED
-    return _ORDER[checkpoint.kind]
+    return _LABELLED if _was_named(checkpoint) else _ORDER[checkpoint.kind]
 
 
 def _was_named(checkpoint: Checkpoint) -> bool:
-    return bool(checkpoint.label) and not _NUMBERED.fullmatch(checkpoint.label)
+    numbered = _NUMBERED.get(checkpoint.kind)
+    return bool(checkpoint.label and numbered and not numbered.fullmatch(checkpoint.label))
 
 
 def _worth(checkpoint: Checkpoint) -> str:
     match checkpoint.kind:
+        case _ if _was_named(checkpoint):
+            return "this one"
         case CheckpointKind.SAFETY:
             return "what a rollback left"
         case CheckpointKind.FORK_POINT:
@@ -266,8 +283,6 @@ def _worth(checkpoint: Checkpoint) -> str:
             return "a pause that was ended since"
         case CheckpointKind.PARKED:
             return "what a branch was parked as"
-        case _ if _was_named(checkpoint):
-            return "this one"
         case _:
             return "one without a label of its own"
 

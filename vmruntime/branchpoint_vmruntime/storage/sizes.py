@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId, SessionId
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
 from branchpoint_vmruntime.store import MEMORY, Layer
 
 _BLOCK = 512
@@ -48,54 +48,56 @@ def on_disk(path: Path) -> int:
 
 def own_sizes(home: Home, checkpoints: Sequence[Checkpoint]) -> Mapping[CheckpointId, int]:
     """What removing each would free, as it is on the disk now: one look at each folder."""
-    return {each.id: _files(layer_of(home, each).folder)[0] for each in checkpoints}
+    return {each.id: _files(layer_of(home, each).folder).own for each in checkpoints}
 
 
 def checkpoint_sizes(home: Home, checkpoints: Sequence[Checkpoint]) -> Mapping[CheckpointId, Sizes]:
     """Of each of a session's checkpoints, given with all they descend from, oldest first.
 
-    What a checkpoint shares is all that its ancestors have, down to the base.
+    What a checkpoint shares is all that its ancestors have, down to the base, and what of it is
+    linked from another session: an import links what is here already.
     """
     found: dict[CheckpointId, Sizes] = {}
     memory: dict[CheckpointId, int] = {}
     for each in checkpoints:
         above = found.get(each.parent) if each.parent else None
-        own, apparent, memory_file = _files(layer_of(home, each).folder)
-        whole = memory.get(each.parent, 0) if each.parent else memory_file
+        files = _files(layer_of(home, each).folder)
+        whole = memory.get(each.parent, 0) if each.parent else files.memory
         memory[each.id] = whole
         # The memory in full once; of the disk, what each layer of the chain holds.
-        disk = apparent - memory_file + (above.apparent - whole if above else 0)
+        disk = files.apparent - files.memory + (above.apparent - whole if above else 0)
         found[each.id] = Sizes(
-            own=own, shared=above.own + above.shared if above else 0, apparent=whole + disk
+            own=files.own,
+            shared=files.linked + (above.own + above.shared if above else 0),
+            apparent=whole + disk,
         )
     return found
 
 
-def session_sizes(home: Home, session: SessionId, checkpoints: Sequence[Checkpoint]) -> Sizes:
-    """Of a session: its checkpoints with what else it keeps, the bases under them, all in full."""
-    sizes = checkpoint_sizes(home, checkpoints)
-    of_its_own = [sizes[each.id] for each in checkpoints if each.session == session]
-    return Sizes(
-        own=sum(each.own for each in of_its_own)
-        + sum(on_disk(place) for place in (home.flat / session, home.live / session))
-        + on_disk(home.session(session)),
-        shared=sum(sizes[each.id].own for each in checkpoints if each.session != session),
-        apparent=sum(each.apparent for each in of_its_own),
-    )
+@dataclass(slots=True)
+class _Files:
+    """What a layer takes for itself and together with others, and what its files say they hold."""
+
+    own: int = 0
+    linked: int = 0
+    apparent: int = 0
+    memory: int = 0
 
 
-def _files(folder: Path) -> tuple[int, int, int]:
-    """What a layer takes, what its files say they hold, and what its memory file does."""
-    own = apparent = memory = 0
+def _files(folder: Path) -> _Files:
+    found = _Files()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 facts = entry.stat(follow_symlinks=False)
-                own += facts.st_blocks * _BLOCK
-                apparent += facts.st_size
+                if facts.st_nlink == 1:
+                    found.own += facts.st_blocks * _BLOCK
+                else:
+                    found.linked += facts.st_blocks * _BLOCK
+                found.apparent += facts.st_size
                 if entry.name == MEMORY:
-                    memory = facts.st_size
+                    found.memory = facts.st_size
     except OSError:
         # Gone, or going: it takes nothing any more.
-        return 0, 0, 0
-    return own, apparent, memory
+        return _Files()
+    return found

@@ -262,7 +262,8 @@ def _books(home: Home) -> list[DamagedBooks]:
 
 def _strays(home: Home, journal: Journal, session: SessionId | None) -> list[Path]:
     """Files no record knows of. What is being made has no record yet."""
-    sessions = [record.id for record in journal.sessions() if session in (None, record.id)]
+    there = (*journal.sessions(), *journal.removed_sessions())
+    sessions = [record.id for record in there if session in (None, record.id)]
     known = {each.id for each in journal.every_checkpoint()}
     found: list[Path] = []
     for name in (*sessions, _BASES):
