@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import shlex
 from pathlib import Path
 
 from rich.console import Console
@@ -98,8 +99,8 @@ def _refuse_taken(home: Home, name: str) -> None:
 def _taken(name: str) -> NameTakenError:
     return NameTakenError(
         f"there is already a session {name!r}",
-        hint=f"`branchpoint resume --session {name}` carries it on, "
-        f"`branchpoint rm {name}` removes it; or choose another name",
+        hint=f"`branchpoint resume --session {shlex.quote(name)}` carries it on, "
+        f"`branchpoint rm {shlex.quote(name)}` removes it; or choose another name",
     )
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from branchpoint_cli.attaching import attach, terminal_size
 from branchpoint_cli.common import add_branch_option
 from branchpoint_cli.completing import completed, sessions
-from branchpoint_cli.failing import tell
+from branchpoint_cli.failing import of_the_system, tell
 from branchpoint_cli.screen import standard_error
 from branchpoint_cli.sessions import HELP, meant
 from branchpoint_vmruntime.errors import BranchpointError
@@ -61,8 +61,9 @@ def run(options: argparse.Namespace, _: Console) -> int:
     )
     try:
         result = asyncio.run(_run(options, spec))
-    except BranchpointError as error:
-        tell(error, standard_error())
+    except (BranchpointError, OSError) as error:
+        told = error if isinstance(error, BranchpointError) else of_the_system(error)
+        tell(told, standard_error())
         return NOT_ITS_OWN
     if result.words:
         told = standard_error()

@@ -1,12 +1,18 @@
 """How a command says that it could not, and what it ends with then."""
 
+import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 from rich.console import Console
 
-from branchpoint_vmruntime.errors import BranchpointError, SessionBusyError, UnknownNameError
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    HostError,
+    SessionBusyError,
+    UnknownNameError,
+)
 
 FAILED = 1
 UNKNOWN = 3
@@ -25,6 +31,19 @@ def status_of(error: BranchpointError) -> int:
     if isinstance(error, UnknownNameError):
         return UNKNOWN
     return BUSY if isinstance(error, SessionBusyError) else FAILED
+
+
+def of_the_system(error: OSError) -> HostError:
+    """What the system refused, where nobody knew more to say of it.
+
+    >>> str(of_the_system(PermissionError(13, "Permission denied", "/home/you/lineage.db")))
+    "'/home/you/lineage.db' cannot be used: Permission denied"
+    """
+    what = "something here" if error.filename is None else repr(os.fsdecode(error.filename))
+    return HostError(
+        f"{what} cannot be used: {error.strerror or error}",
+        hint="look at who may use it, and at what BRANCHPOINT_HOME names",
+    )
 
 
 def tell(error: BranchpointError, console: Console) -> None:

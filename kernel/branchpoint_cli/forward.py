@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from branchpoint_cli.sessions import HELP, named, the_only_one
+from branchpoint_cli.sessions import HELP, meant
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.outside.forwarding import ADDRESS, Forward
-from branchpoint_vmruntime.session_control import SessionControl, open_sessions
+from branchpoint_vmruntime.session_control import SessionControl
 
 _MAX_PORT = 65535
 
@@ -40,8 +40,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 async def _run(options: argparse.Namespace, console: Console) -> None:
     home = Home.default()
-    there = await open_sessions(home)
-    session = named(options.session, there) if options.session else the_only_one(there)
+    session = await meant(home, options.session)
     async with SessionControl(home.control(session.id)) as control:
         if options.list or options.port is None:
             _show_all(await control.forwards(), options, console)

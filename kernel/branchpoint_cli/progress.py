@@ -26,7 +26,9 @@ class ShownProgress:
         self._task = self._bars.add_task("", total=None, visible=False)
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        # Elsewhere than at a terminal bars are but empty lines.
+        if self._console.is_terminal:
+            self._bars.start()
         return self
 
     def __exit__(
@@ -35,7 +37,8 @@ class ShownProgress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bars.stop()
+        if self._console.is_terminal:
+            self._bars.stop()
 
     def step(self, title: str) -> None:
         """A step begins."""

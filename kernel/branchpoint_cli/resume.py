@@ -10,7 +10,7 @@ from branchpoint_cli.completing import branches, completed
 from branchpoint_cli.origin import origin_of
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import show, standard_error
-from branchpoint_cli.sessions import named_or_only
+from branchpoint_cli.sessions import named_or_only, say_what_came_back
 from branchpoint_cli.wording import resume_line
 from branchpoint_vmruntime.control_facts import ResumeFacts
 from branchpoint_vmruntime.home import Home
@@ -48,4 +48,6 @@ async def _resume(name: str | None, branch: str | None, progress: Progress) -> R
             progress=progress,
         )
     async with SessionControl(home.control(session.id)) as control:
-        return await control.resume(branch)
+        report = await control.resume(branch)
+        say_what_came_back(control)
+        return report

@@ -19,7 +19,12 @@ from branchpoint_kernel.rendering import Line, note, size
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.overview import SessionOverview, overview
-from branchpoint_vmruntime.removal import Removed, remove_session
+from branchpoint_vmruntime.removal import (
+    Removed,
+    has_borrowed,
+    remove_session,
+    require_removable,
+)
 from branchpoint_vmruntime.session_control import SessionControl
 
 
@@ -70,28 +75,46 @@ def _remove_sessions(
     meant: Sequence[SessionOverview], options: argparse.Namespace, console: Console
 ) -> int:
     removed: list[Removed] = []
-    status = 0
-    for one in meant:
-        try:
-            gone = asyncio.run(_remove(one))
-        except BranchpointError as error:
-            tell(error, standard_error())
-            status = status_of(error)
-            continue
-        removed.append(gone)
-        if not options.json:
-            key = f"{one.id} {printable(one.key)} is gone"
-            say(console, [note("✕", key, f"{size(gone.freed_bytes)} of the disk free")])
+    refused: list[tuple[SessionOverview, BranchpointError]] = []
+    left, before = [*meant], 0
+    # Once more while any goes: a lender can go once the one that has its branch has gone.
+    while left and len(left) != before:
+        before, refused = len(left), []
+        for one in left:
+            try:
+                gone = asyncio.run(_remove(one))
+            except BranchpointError as error:
+                refused.append((one, error))
+                continue
+            removed.append(gone)
+            if not options.json:
+                say(console, [_line(gone)])
+        left = [one for one, _ in refused]
+    for _, error in refused:
+        tell(error, standard_error())
     if options.json:
         as_json(removed, console)
-    return status
+    return status_of(refused[-1][1]) if refused else 0
+
+
+def _line(gone: Removed) -> Line:
+    details = [f"{size(gone.freed_bytes)} of the disk free"]
+    if gone.given_back is not None:
+        details.append(printable(f"{gone.given_back} is given back to {gone.given_back_to}"))
+    if gone.kept:
+        them = f"{gone.kept} of its checkpoints stay" if gone.kept > 1 else "a checkpoint stays"
+        needed = ", ".join(gone.needed_by) or "what others have saved"
+        details.append(printable(f"{them} for now, because {needed} stands on it"))
+    return note("✕", f"{gone.session.id} {printable(gone.session.key)} is gone", *details)
 
 
 async def _remove(session: SessionOverview) -> Removed:
     home = Home.default()
     if session.owner is not None:
+        # Before it is ended, which saves nothing: what is refused goes on.
+        await asyncio.to_thread(require_removable, home, session.id)
         async with SessionControl(home.control(session.id)) as control:
-            await control.end(save=False)
+            await control.end(save=has_borrowed(home, session.id))
     return await asyncio.to_thread(remove_session, home, session.id)
 
 

@@ -20,27 +20,52 @@ from typing import Any, TextIO, cast
 from rich.console import Console
 
 from branchpoint_kernel.rendering import Line, as_text
+from branchpoint_vmruntime.errors import HostError
 
 
 class NobodyReadsError(Exception):
     """Whoever read what a command writes has gone, as `head` does once it has enough."""
 
 
-class _Screen(Console):
+class UnwritableError(HostError):
+    """What a command writes cannot be written, as to a file on a disk that is full."""
+
+
+class _Output(Console):
     def on_broken_pipe(self) -> None:
         raise NobodyReadsError
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        try:
+            super().print(*objects, **how)
+        except OSError as error:
+            raise UnwritableError(
+                f"what came of it cannot be written to standard output: {error.strerror}",
+                hint="what was asked for may be done all the same: `branchpoint ls` shows it",
+            ) from error
+
+
+class _Errors(Console):
+    """Nothing is given up because nobody can be told how it goes."""
+
+    def on_broken_pipe(self) -> None:
+        pass
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        with suppress(OSError):
+            super().print(*objects, **how)
 
 
 def standard_output() -> Console:
     """The console of standard output."""
     _take_what_comes(sys.stdout)
-    return _Screen(highlight=False, soft_wrap=not os.isatty(1))
+    return _Output(highlight=False, soft_wrap=not os.isatty(1))
 
 
 def standard_error() -> Console:
     """The console of standard error."""
     _take_what_comes(sys.stderr)
-    return _Screen(stderr=True, highlight=False, soft_wrap=True)
+    return _Errors(stderr=True, highlight=False, soft_wrap=True)
 
 
 def show(result: object, options: argparse.Namespace, console: Console, *lines: Line) -> None:
@@ -71,7 +96,7 @@ def let_go() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError):
             # Python would try once more as it ends, and complain.
             with suppress(OSError, ValueError):
                 nowhere = os.open(os.devnull, os.O_WRONLY)

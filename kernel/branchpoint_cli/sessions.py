@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from branchpoint_cli.screen import say, standard_error
+from branchpoint_kernel.rendering import came_back_lines
 from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.home import Home
@@ -57,6 +59,12 @@ async def asking(name: str | None) -> AsyncGenerator[SessionControl]:
     session = await meant(home, name)
     async with SessionControl(home.control(session.id)) as control:
         yield control
+        say_what_came_back(control)
+
+
+def say_what_came_back(control: SessionControl) -> None:
+    """Beside what a command shows, such as JSON for a script."""
+    say(standard_error(), came_back_lines(control.came_back))
 
 
 async def meant(home: Home, name: str | None) -> Named:
@@ -122,17 +130,23 @@ def the_only_one(sessions: Sequence[SomeSession]) -> SomeSession:
 
 
 def named(name: str, sessions: Sequence[SomeSession]) -> SomeSession:
-    """The session of that key, of a notebook at that path, or whose id begins so."""
+    """The session of that key, of a notebook at that path, or whose id begins so.
+
+    Or of the only notebook whose file is called that, with or without its ending.
+    """
     path = os.path.normpath(Path(name).absolute())
     for wanted in (as_key(name), as_key(path)):
         for session in sessions:
             if wanted in (session.key, session.id):
                 return session
-    found = [s for s in sessions if len(name) >= _LEAST_OF_AN_ID and s.id.startswith(name)]
+    begins = [s for s in sessions if len(name) >= _LEAST_OF_AN_ID and s.id.startswith(name)]
+    called = [s for s in sessions if s not in begins and name in _called(s.key)]
+    found = [*begins, *called]
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{name!r} could be any of: {listed(found)}", hint="give more of the id")
+        more = "give the path of its notebook" if called else "give more of the id"
+        raise UsageError(f"{name!r} could be any of: {listed(found)}", hint=more)
     known = tuple(f"{s.id} ({s.key})" for s in sessions)
     raise UnknownNameError("session", name, _first(known), hint=_near(name, sessions))
 
@@ -140,6 +154,12 @@ def named(name: str, sessions: Sequence[SomeSession]) -> SomeSession:
 def listed(sessions: Sequence[Named]) -> str:
     """The first of them, in words."""
     return ", ".join(_first([f"{session.id} ({session.key})" for session in sessions]))
+
+
+def _called(key: str) -> Sequence[str]:
+    """What the file of a notebook is called, for whoever is in another folder."""
+    path = Path(key)
+    return (path.name, path.stem) if path.is_absolute() else ()
 
 
 def _first(words: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import sys
 
 from rich.console import Console
 
@@ -22,5 +21,5 @@ def run(options: argparse.Namespace, console: Console) -> int:
     with ShownProgress(console) as progress:
         asyncio.run(Runtime.prepare(progress=progress))
         progress.step("kernelspec")
-        progress.done(str(kernelspec.install(python=sys.executable)))
+        progress.done(str(kernelspec.install()))
     return 0

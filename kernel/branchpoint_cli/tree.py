@@ -16,10 +16,12 @@ from branchpoint_cli.screen import as_json
 from branchpoint_cli.sessions import HELP, named_or_only
 from branchpoint_cli.wording import memory
 from branchpoint_kernel.effects import printable
+from branchpoint_kernel.rendering import open_as
+from branchpoint_vmruntime.borrowers import as_it_is
 from branchpoint_vmruntime.control_facts import BranchFacts, CheckpointFacts
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import Checkpoint
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.session_control import SessionControl
 
@@ -36,14 +38,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
         options.misused(f"{options.named!r} and --session both name a session; name one")
     home = Home.default()
     session, opened = asyncio.run(named_or_only(home, options.named or options.session))
+    machines = asyncio.run(_machines(home, session.id)) if opened else ()
+    # A machine that has ended by itself is on record once its owner does something more.
+    lost = {one.name for one in machines if one.state is BranchState.LOST}
     with Journal.read(home.database) as journal:
         session = journal.session(session.id) or session
         branches = [
-            replace(branch, state=state_of(branch, opened=opened))
-            for branch in journal.branches(session.id)
+            replace(branch, state=state_of(branch, opened=opened and branch.name not in lost))
+            for branch in (as_it_is(home, journal, it) for it in journal.branches(session.id))
         ]
-        checkpoints, pins = journal.checkpoints(session.id), frozenset(journal.pins())
-    machines = asyncio.run(_machines(home, session.id)) if opened else ()
+        checkpoints = journal.checkpoints(session.id, (it.head for it in branches))
+        pins = frozenset(journal.pins())
+        keys = {it.id: it.key for it in journal.sessions()}
     current = next((one.name for one in machines if one.current), session.current)
     if options.json:
         found: Mapping[str, object] = {
@@ -56,6 +62,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         as_json(found, console)
         return 0
     words = {one.name: memory(one) for one in machines}
+    lent = {str(it.name): it.lent_to for it in branches if it.lent_to is not None}
+    words |= {name: printable(open_as(keys.get(to, to))) for name, to in lent.items()}
     known = Known(current=current, pins=pins, memory=words)
     console.print(f"{session.id} {printable(session.key)}", markup=False, soft_wrap=True)
     for line in draw(checkpoints, branches, known):

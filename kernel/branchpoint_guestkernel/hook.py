@@ -45,6 +45,7 @@ from branchpoint.waking import adopt, identity, run_callbacks
 from branchpoint_guestkernel import magics
 from branchpoint_guestkernel.output import limit_output
 from branchpoint_guestkernel.variables import describe_variables
+from branchpoint_guestkernel.widget_comms import refuse_quietly
 
 SOCKET_VARIABLE = "BRANCHPOINT_HOOK_SOCKET"
 NONCE = os.urandom(16).hex()
@@ -208,6 +209,7 @@ def load_ipython_extension(shell: Shell) -> None:
     """IPython's entry point for extensions."""
     limit_output(shell)
     magics.register(shell)
+    refuse_quietly(shell)
     address = os.environ.get(SOCKET_VARIABLE)
     if not address:
         return

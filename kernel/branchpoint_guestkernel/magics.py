@@ -12,6 +12,7 @@ from branchpoint.errors import BranchpointError, CellEnded
 
 LINE_MAGICS = (
     "checkpoint",
+    "annotate",
     "fork",
     "rollback",
     "undo",
@@ -19,6 +20,7 @@ LINE_MAGICS = (
     "diff",
     "branches",
     "checkpoints",
+    "lineage",
     "switch",
     "keep",
     "drop",

@@ -2,13 +2,15 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from branchpoint_kernel.messages import Stamp
 from branchpoint_kernel.relay import Opened, Opening, Relay
@@ -24,6 +26,12 @@ from branchpoint_vmruntime.runtime import Runtime
 PARENT_POLL_S = 0.5
 # Jupyter waits 5 s by default and sends SIGTERM after half of it.
 EXIT_WITHIN_S = 2.0
+# What another notebook gets back is saved first. It is killed by then if Jupyter waits no longer,
+# and whoever has Jupyter wait longer means that.
+SAVE_WITHIN_S = 60.0
+
+# What goes on while a process serves front ends, and concerns the process.
+Beside = Callable[[Relay], Coroutine[Any, Any, None]]
 
 
 def session_key(connection_file: Path) -> str:
@@ -60,31 +68,40 @@ async def watch_parent(relay: Relay) -> None:
 async def limit_exit(relay: Relay) -> None:
     """Machines end with this process in any case; a slow goodbye must not look like a hang."""
     await relay.wait_ending()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SAVE_WITHIN_S):
+            await relay.wait_saved()
     await asyncio.sleep(EXIT_WITHIN_S)
     os._exit(0)
 
 
-async def serve(connection: Connection, opening: Opening, *, watched: bool) -> None:
-    """Serve front ends until one asks for the end, SIGTERM comes, or the watched parent is gone."""
+async def end_when_told(relay: Relay) -> None:
+    """End at SIGTERM, which is what Jupyter sends to a process that does not answer."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, relay.end)
+
+
+async def serve(connection: Connection, opening: Opening, *beside: Beside) -> None:
+    """Serve front ends until one asks for the end; what is `beside` may end it sooner."""
     with front_end(connection) as sockets:
         stamp = Stamp(key=connection.key, scheme=connection.scheme)
         relay = Relay(sockets, stamp, opening)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, relay.end)
-        beside = [asyncio.create_task(limit_exit(relay))]
-        if watched:
-            beside.append(asyncio.create_task(watch_parent(relay)))
-        await relay.serve()
-        for task in beside:
-            task.cancel()
+        tasks = [asyncio.create_task(each(relay)) for each in beside]
+        try:
+            await relay.serve()
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
 def run(connection_file: Path, opening_for: Callable[[str], Opening]) -> None:
     """Be the kernel of that connection file; `opening_for` opens the session of a key."""
     # Interrupts come as messages; a signal to the whole terminal is not meant for us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    watched = os.environ.pop("JPY_PARENT_PID", None) is not None
+    beside: list[Beside] = [limit_exit, end_when_told]
+    if os.environ.pop("JPY_PARENT_PID", None) is not None:
+        beside.append(watch_parent)
     opening = opening_for(session_key(connection_file))
-    asyncio.run(serve(Connection.load(connection_file), opening, watched=watched))
+    asyncio.run(serve(Connection.load(connection_file), opening, *beside))
 
 
 def main(arguments: list[str]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_kernel.mistakes import told_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,11 @@ class AutoCheckpoint:
     async def _save_now(self, due: _Due) -> None:
         try:
             await self._save(due.branch)
-        except BranchpointError as error:
-            if str(error) != self.failure:
-                hint = f" ({error.hint})" if error.hint else ""
-                self._complain(due.header, f"autocheckpoint failed: {error}{hint}\n")
-            self.failure = str(error)
+        except Exception as error:
+            told = told_of(error, "an automatic checkpoint")
+            if str(told) != self.failure:
+                hint = f" ({told.hint})" if told.hint else ""
+                self._complain(due.header, f"autocheckpoint failed: {told}{hint}\n")
+            self.failure = str(told)
         else:
             self._cells, self.failure = 0, ""

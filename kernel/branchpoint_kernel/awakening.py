@@ -3,7 +3,8 @@
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.turns import Turns
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import ResumeReport, Session
+from branchpoint_vmruntime.reports import ResumeReport
+from branchpoint_vmruntime.session import Session
 
 
 class Awakening:
@@ -21,12 +22,13 @@ class Awakening:
         return self._session.current.state is BranchState.PAUSED
 
     async def need(self, name: str | None = None) -> ResumeReport | None:
-        """See to it that a branch, or the current one, has its machine if it was paused.
+        """See to it that a branch, or the current one, has its machine if it was paused or lent.
 
         What that took, if it took anything. BranchpointError if it does not come up.
         """
         await self._turns.wait_settled()
-        if self._branch_state(name) is not BranchState.PAUSED:
+        # Of one that is lent the session knows who has it, and whether that is still so.
+        if self._branch_state(name) not in (BranchState.PAUSED, BranchState.LENT):
             return None
         async with self._turns.take():
             self._reports.clear()

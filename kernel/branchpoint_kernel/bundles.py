@@ -5,15 +5,24 @@ from typing import Any
 
 from branchpoint_kernel.pause_rendering import resume_lines, resume_record
 from branchpoint_kernel.records import RECORD_TYPE, Fact, record
-from branchpoint_kernel.rendering import Line, as_html, as_text
-from branchpoint_vmruntime.session import ResumeReport, Session
+from branchpoint_kernel.rendering import Line, as_html, as_text, came_back_lines
+from branchpoint_vmruntime.reports import ResumeReport
+from branchpoint_vmruntime.session import Session
 
 Bundle = Mapping[str, Any]
 
 
 def bundle(session: Session, fact: Fact, lines: Sequence[Line]) -> Bundle:
-    """Lines and the record of an operation, by their MIME types."""
-    return {**plain(lines), RECORD_TYPE: record(session, fact)}
+    """Lines and the record of an operation, by their MIME types.
+
+    First, once, which branches are here again that notebooks were to continue.
+    """
+    return {**plain([*_came_back(session), *lines]), RECORD_TYPE: record(session, fact)}
+
+
+def _came_back(session: Session) -> list[Line]:
+    told, session.came_back[:] = list(session.came_back), []
+    return came_back_lines(told)
 
 
 def plain(lines: Sequence[Line]) -> Bundle:

@@ -8,16 +8,18 @@ from typing import Any
 
 from branchpoint_kernel.commands import Explain, Get, Put, RunIn
 from branchpoint_kernel.exploring import Exploring
+from branchpoint_kernel.following import Following
 from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.operations import Done, Operations
 from branchpoint_kernel.publisher import error_content
-from branchpoint_kernel.pumps import Pump
+from branchpoint_kernel.pump import Pump
+from branchpoint_vmruntime.branch_seam import CallChannel, GuestCall
 from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError, UsageError
 from branchpoint_vmruntime.ledger.guest_calls import OnceCalls
 from branchpoint_vmruntime.outside.facts import Who
-from branchpoint_vmruntime.session import CallChannel, GuestCall, Session
+from branchpoint_vmruntime.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class Calls:
         operations: Operations,
         handover: Handover,
         exploring: Exploring,
+        following: Following,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._outside = session.outside
@@ -45,6 +48,7 @@ class Calls:
         self._operations = operations
         self._handover = handover
         self._exploring = exploring
+        self._following = following
         self._tasks = tasks
 
     def follow(self, pump: Pump) -> None:
@@ -133,17 +137,21 @@ class Calls:
                 return await self._copy(pump, call, command)
             case _:
                 pass
+        current = self._following.current()
         held = self._handover.hold(pump)
         try:
-            done = await self._operations.perform(command, branch=pump.branch.name)
+            done = await self._operations.perform(
+                command, branch=pump.branch.name, require=lambda: _require_there(pump)
+            )
         except BaseException:
             self._handover.let_go(pump, held)
             raise
-        if pump.ended is not None:
+        if pump.ended is None:
+            self._handover.let_go(pump, held)
+        else:
             self._handover.pass_on(pump, held, done)
-            return None
-        self._handover.let_go(pump, held)
-        return self._shown(pump, done)
+        self._following.begin(current)
+        return self._shown(pump, done) if pump.ended is None else None
 
     async def _copy(self, pump: Pump, call: GuestCall, command: Put | Get) -> Answer | None:
         """Copy for as long as the caller waits; of what it gives up nothing remains."""
@@ -160,6 +168,11 @@ class Calls:
     def _shown(self, pump: Pump, done: Done) -> Answer:
         self._handover.show_forks(pump, done)
         return success(done.shown, done.value)
+
+
+def _require_there(pump: Pump) -> None:
+    if pump.ended is not None:
+        raise pump.ended
 
 
 def _goes_beside_others(request: Mapping[str, Any]) -> bool:

@@ -16,6 +16,15 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Annotate:
+    """Give a checkpoint another label or note, or both; what is None stays."""
+
+    checkpoint: str
+    label: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
     """Make live branches."""
 
@@ -74,6 +83,11 @@ class Branches:
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
     """List the checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowLineage:
+    """Show the whole tree, with what each part of it has cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +198,17 @@ class ShowCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SaveCosts:
+    """Write what each operation and each branch has cost into files of the host.
+
+    `force` replaces whatever is there.
+    """
+
+    file: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RaiseLimit:
     """Set another limit."""
 
@@ -249,14 +274,14 @@ Copy = Put | Get
 # What opens the edge of the machines, or says what is true of what has passed it.
 EdgeChange = Allow | Deny | AddSecret | RemoveSecret | Settle | RaiseLimit
 OutsideQuestion = ShowEgress | ShowSecrets | ShowLedger | ShowCosts | ShowForwards
-OutsideCommand = EdgeChange | OutsideQuestion | Forward | StopForward
+OutsideCommand = EdgeChange | OutsideQuestion | Forward | StopForward | SaveCosts
 # What leaves every branch where it is.
-Question = AutoCheckpoint | Diff | Branches | Checkpoints
+Question = AutoCheckpoint | Diff | Branches | Checkpoints | ShowLineage
 # Which branches have a machine, and which one the notebook continues as.
 ComeAndGo = Switch | Keep | Drop | Pause | Resume
 Change = Checkpoint | Fork | Rollback | Undo | ComeAndGo
 # What is done one after another, whoever asks for it.
-InTurn = Change | Question | ImageCommand | OutsideCommand
+InTurn = Change | Annotate | Question | ImageCommand | OutsideCommand
 Operation = InTurn | Copy
 Command = Operation | RunIn | Explain
 

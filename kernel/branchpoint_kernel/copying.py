@@ -8,11 +8,13 @@ from pathlib import Path, PurePosixPath
 
 from branchpoint_kernel.commands import Copy, Put
 from branchpoint_kernel.outside_rendering import copied_line
+from branchpoint_kernel.places import place, shown
 from branchpoint_kernel.told import Told
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.outside.sources import Stamp, stamp
 from branchpoint_vmruntime.outside.transfer import confined
-from branchpoint_vmruntime.session import Branch, Session
+from branchpoint_vmruntime.session import Session
 
 IN, OUT = "→", "←"
 _PATTERN = "*?["
@@ -172,15 +174,10 @@ class Copying:
         return found
 
     def _place(self, name: str) -> Path:
-        if "\0" in name:
-            raise UsageError(f"{name!r} cannot name a file")
-        try:
-            return self._folder / Path(name).expanduser()
-        except RuntimeError as error:
-            raise UsageError(f"{name!r} cannot be found: {error}") from error
+        return place(self._folder, name)
 
     def _shown(self, path: Path) -> Path:
-        return path.relative_to(self._folder) if path.is_relative_to(self._folder) else path
+        return shown(self._folder, path)
 
     def _require_new(self, way: _Way) -> None:
         """No machine is to be trusted with what is there already."""

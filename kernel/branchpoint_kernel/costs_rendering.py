@@ -1,15 +1,16 @@
 """How costs look: a table of branches, and what is left of each limit. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from branchpoint_kernel.rendering import Line, note, size
 from branchpoint_kernel.tables import table
+from branchpoint_vmruntime.branch_seam import MemoryUse
+from branchpoint_vmruntime.lineage import Operation
 from branchpoint_vmruntime.outside.amounts import MICROS, money_text
 from branchpoint_vmruntime.outside.costs import BranchCost
 from branchpoint_vmruntime.outside.limits import Standing
-from branchpoint_vmruntime.session import MemoryUse
 
 HEAD = (
     "branch",
@@ -30,11 +31,14 @@ COUNTED = tuple(field.name for field in fields(BranchCost) if field.name != "bra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchStanding:
-    """What a branch has had so far: `lived_s` seconds of a live machine, and what the rest says."""
+    """What a branch has had so far: `lived_s` seconds of a live machine, and what the rest says.
+
+    None is what is not known.
+    """
 
     name: str
     state: str
-    lived_s: float
+    lived_s: float | None
     memory: MemoryUse | None
     forks: int
     cost: BranchCost
@@ -42,12 +46,18 @@ class BranchStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsTold:
-    """All that is told of costs; `gone` are those of branches that are no more."""
+    """All that is told of costs; `gone` are those of branches that are no more.
+
+    `operations` is what was done in the session, oldest first; `paused_ms` how long the machine
+    stood still for a checkpoint, by its id. `limits` None are not known.
+    """
 
     rows: Sequence[BranchStanding]
     gone: Sequence[BranchCost]
-    limits: Sequence[Standing]
+    limits: Sequence[Standing] | None
     currency: str
+    operations: Sequence[Operation] = ()
+    paused_ms: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def costs_lines(told: CostsTold) -> list[Line]:
@@ -60,6 +70,8 @@ def costs_lines(told: CostsTold) -> list[Line]:
         cells.append(_sum_row("together", total([*costs, *told.gone]), told.currency))
     lines = table(HEAD, cells, right=range(2, len(HEAD)))
     lines += _doubts(total([*costs, *told.gone]))
+    if told.limits is None:
+        return lines
     if not told.limits:
         return [*lines, note("○", "no limits are set", "budgets: in branchpoint.yaml sets them")]
     lines.append(note("●", "limits"))
@@ -113,14 +125,16 @@ def costs_record(told: CostsTold) -> Mapping[str, Any]:
         "costs": [
             {
                 "branch": row.name,
-                "lived_s": round(row.lived_s, 1),
+                "lived_s": None if row.lived_s is None else round(row.lived_s, 1),
                 "forks": row.forks,
                 **_sums_record(row.cost),
             }
             for row in told.rows
         ],
         "gone": _sums_record(total(told.gone)),
-        "limits": [{"name": it.name, "used": it.used, "limit": it.limit} for it in told.limits],
+        "limits": [
+            {"name": it.name, "used": it.used, "limit": it.limit} for it in told.limits or ()
+        ],
     }
 
 
@@ -145,7 +159,8 @@ def _row(row: BranchStanding, currency: str) -> tuple[str, ...]:
     own = size(memory.own_bytes) if memory else ""
     shared = size(memory.shared_bytes) if memory else ""
     spent = _spent(row.cost, currency)
-    return (row.name, row.state, lived(row.lived_s), own, shared, *spent, str(row.forks))
+    time = "" if row.lived_s is None else lived(row.lived_s)
+    return (row.name, row.state, time, own, shared, *spent, str(row.forks))
 
 
 def _sum_row(name: str, cost: BranchCost, currency: str) -> tuple[str, ...]:

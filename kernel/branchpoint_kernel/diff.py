@@ -18,13 +18,14 @@ from branchpoint_kernel.history import History
 from branchpoint_kernel.insides import look_into, read_file
 from branchpoint_kernel.leaving import Leavings
 from branchpoint_kernel.records import cell_record
-from branchpoint_kernel.rendering import Verbatim, note
+from branchpoint_kernel.rendering import Verbatim, name_of, note
 from branchpoint_kernel.text_diff import text_diff
 from branchpoint_kernel.told import Told
 from branchpoint_kernel.undo import Undoing, cells_since, choose
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.lineage import BranchState, Cell, Checkpoint
-from branchpoint_vmruntime.session import Branch, Session
+from branchpoint_vmruntime.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ class Differences:
             if branch.state is BranchState.LIVE:
                 return _Side(f"{name} as it is now", branch, None)
             head = self._head(branch)
+            if branch.record.lent_to is not None:
+                # What it has become there is that notebook's alone until it is given back.
+                there = name_of(self._session.key_of(branch.record.lent_to)) or "another notebook"
+                return _Side(f"{name} as it was lent to {there}, at {head.label}", None, head)
             return _Side(f"{name} as saved at {head.label}", None, head)
         try:
             return _Side(name, None, self._session.find(name))

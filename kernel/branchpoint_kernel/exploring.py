@@ -14,10 +14,12 @@ from branchpoint_kernel.columns import printed_text
 from branchpoint_kernel.conversations import Marker
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.messages import EMPTY, Channel, Stamp, made
-from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.pump import Pump
+from branchpoint_kernel.pumps import Pumps
+from branchpoint_vmruntime.branch_seam import Branch, GuestCall
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint
-from branchpoint_vmruntime.session import MAX_FORKS, Branch, GuestCall, Session
+from branchpoint_vmruntime.session import MAX_FORKS, Session
 
 log = logging.getLogger(__name__)
 

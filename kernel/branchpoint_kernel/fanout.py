@@ -2,23 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 from branchpoint_kernel import columns
 from branchpoint_kernel.awakening import Awakening
-from branchpoint_kernel.bundles import resumption
+from branchpoint_kernel.bundles import plain, resumption
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.commands import RunIn
 from branchpoint_kernel.conversations import Progress
 from branchpoint_kernel.messages import Channel, Message, Request, Stamp
 from branchpoint_kernel.publisher import Publisher
-from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.pump import Pump
+from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.records import RECORD_TYPE, Fact, record
+from branchpoint_kernel.rendering import Line, note, open_as
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import Branch, Session
+from branchpoint_vmruntime.session import Session
 
 # A quick cell shows its result once; a slow one shows what there is, this often.
 PREVIEW_S = 0.5
@@ -109,6 +113,8 @@ class Fanout:
     async def run(self, request: Request, command: RunIn) -> dict[str, Any]:
         """Run the cell, show the outputs; the reply, an error if it failed in any branch."""
         branches = self._chosen(command)
+        if command.names is None and (lent := self._lent()):
+            self._publisher.display(request, plain(lent))
         self._wanted = frozenset(branch.name for branch in branches)
         try:
             return await self._run(request, command, branches)
@@ -119,20 +125,7 @@ class Fanout:
         self, request: Request, command: RunIn, branches: list[Branch]
     ) -> dict[str, Any]:
         sides = [Column(branch.name) for branch in branches]
-        for side in sides:
-            try:
-                resumed = await self._awakening.need(side.name)
-            except BranchpointError as error:
-                if len(sides) == 1:
-                    raise
-                side.fail(error)
-                continue
-            if resumed is not None:
-                self._publisher.display(request, resumption(self._session, resumed))
-        reached = [it for it in zip(branches, sides, strict=True) if it[1].status == "running"]
-        pumps = [(self._pumps.of(branch), side) for branch, side in reached]
-        for pump, _ in pumps:
-            self._session.outside.stopping.require(pump.branch.name)
+        pumps = await self._reach(request, branches, sides)
         started_s = time.monotonic()
         previewed = asyncio.Event()
         preview = asyncio.create_task(self._preview(request, sides, previewed))
@@ -154,6 +147,32 @@ class Fanout:
         self._publisher.publish("error", failure, request.message.header)
         return {"status": "error", **failure}
 
+    async def _reach(
+        self, request: Request, branches: list[Branch], sides: list[Column]
+    ) -> list[tuple[Pump, Column]]:
+        """The kernels that the cell can run in; the other sides fail."""
+        for side in sides:
+            with _failing(side, sides):
+                resumed = await self._awakening.need(side.name)
+                if resumed is not None:
+                    self._publisher.display(request, resumption(self._session, resumed))
+        reached: list[tuple[Pump, Column]] = []
+        # All of them are up by now; one may have gone again while another came up.
+        for branch, side in zip(branches, sides, strict=True):
+            if side.status == "running":
+                with _failing(side, sides):
+                    self._session.outside.stopping.require(branch.name)
+                    reached.append((self._pumps.of(branch), side))
+        return reached
+
+    def _lent(self) -> list[Line]:
+        """That those are left out which carry on in other notebooks."""
+        return [
+            note("○", f"{it.name} is left out", open_as(self._session.key_of(it.record.lent_to)))
+            for it in self._session.branches()
+            if it.record.lent_to is not None
+        ]
+
     def _chosen(self, command: RunIn) -> list[Branch]:
         if command.names is None:
             current = self._session.current.name
@@ -170,7 +189,8 @@ class Fanout:
             return others
         branches = [self._session.branch(name) for name in command.names]
         for branch in branches:
-            if branch.state not in _WITHIN_REACH:
+            # Of one that is lent the session says who has it, once it is woken.
+            if branch.state not in (*_WITHIN_REACH, BranchState.LENT):
                 raise UsageError(
                     f"branch {branch.name!r} is {branch.state.value}: nothing runs in it",
                     hint=f"wake it with %switch {branch.name}; %branches shows the live ones",
@@ -195,7 +215,11 @@ class Fanout:
                 self._publisher.forward(comm)
 
         conversation = Collecting(side, pass_on)
-        await pump.wait_free()
+        try:
+            await pump.wait_free()
+        except BranchpointError as error:
+            conversation.fail(error)
+            return
         await pump.ask(message, conversation)
         await conversation.done
 
@@ -221,6 +245,17 @@ class Fanout:
         more = {"runs": [side.record() for side in sides]}
         fact = Fact("branch", total_ms=total_ms, more=more)
         return {**self._preview_bundle(sides), RECORD_TYPE: record(self._session, fact)}
+
+
+@contextmanager
+def _failing(side: Column, sides: list[Column]) -> Generator[None]:
+    """What goes wrong with one of several sides is shown in its place, and the others go on."""
+    try:
+        yield
+    except BranchpointError as error:
+        if len(sides) == 1:
+            raise
+        side.fail(error)
 
 
 def _failure(failed: list[Column], count: int) -> dict[str, Any]:

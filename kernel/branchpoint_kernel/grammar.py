@@ -4,6 +4,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from branchpoint_kernel.commands import (
+    Annotate,
     AutoCheckpoint,
     Branches,
     Checkpoint,
@@ -18,6 +19,7 @@ from branchpoint_kernel.commands import (
     Resume,
     Rollback,
     RunIn,
+    ShowLineage,
     Switch,
     Undo,
 )
@@ -55,6 +57,16 @@ def _checkpoint(words: Words, _body: str) -> Command:
     label = words.plain[0] if words.plain else None
     note, pinned = words.flags.get("--note", ""), "--pin" in words.flags
     return Checkpoint(label=label, note=note, pinned=pinned)
+
+
+def _annotate(words: Words, _body: str) -> Command:
+    if not words.plain:
+        raise words.refuse("%annotate needs the label of a checkpoint, or the start of its id")
+    words.at_most(1)
+    label, note = words.flags.get("--label"), words.flags.get("--note")
+    if label is None and note is None:
+        raise words.refuse("%annotate needs a new --label, a --note, or both")
+    return Annotate(checkpoint=words.plain[0], label=label, note=note)
 
 
 def _fork(words: Words, _body: str) -> Command:
@@ -149,6 +161,11 @@ def _drop(words: Words, _body: str) -> Command:
     return Drop(names)
 
 
+def _lineage(words: Words, _body: str) -> Command:
+    words.at_most(0)
+    return ShowLineage()
+
+
 def _pause(words: Words, _body: str) -> Command:
     words.at_most(1)
     return Pause(next(iter(words.plain), None))
@@ -175,6 +192,7 @@ def _branch(words: Words, body: str) -> Command:
 _READERS: MappingProxyType[str, Callable[[Words, str], Command]] = MappingProxyType(
     {
         "checkpoint": _checkpoint,
+        "annotate": _annotate,
         "fork": _fork,
         "rollback": _rollback,
         "undo": _undo,
@@ -182,6 +200,7 @@ _READERS: MappingProxyType[str, Callable[[Words, str], Command]] = MappingProxyT
         "diff": _diff,
         "branches": _branches,
         "checkpoints": _checkpoints,
+        "lineage": _lineage,
         "switch": _switch,
         "keep": _keep,
         "drop": _drop,

@@ -21,9 +21,10 @@ from branchpoint_kernel.fork_display import ForkDisplay
 from branchpoint_kernel.messages import EMPTY, Message, Request
 from branchpoint_kernel.operations import Done
 from branchpoint_kernel.publisher import Publisher
-from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.pump import Pump
+from branchpoint_kernel.pumps import Pumps
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import BranchpointError
-from branchpoint_vmruntime.session import Branch
 
 # How long a cell that forked waits after its own end for what its forks print.
 LINGER_S = 3.0

@@ -1,12 +1,13 @@
 """Which cells were run on which branch since its last checkpoint: what a checkpoint remembers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.lineage import Cell, CheckpointId, Moment, OpenRequest
-from branchpoint_vmruntime.session import Branch, Session
+from branchpoint_vmruntime.session import Session
 
 SOURCE_LIMIT = 64 * 1024
 _CUT = "\n… the rest of this cell is not kept …\n"
@@ -45,14 +46,20 @@ class History:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._lines: dict[str, _Line] = {}
+        self._ever: dict[tuple[str, int], Cell] = {}
 
     def note_cell(self, branch: str, cell: Cell) -> None:
         """A cell has been run on a branch to its end, well or not."""
         self._line(branch).done.append(cell)
+        self._ever[cell.id, cell.count] = replace(cell, source="")
 
     def done(self, branch: str) -> tuple[Cell, ...]:
         """The cells run on a branch since its last checkpoint, oldest first."""
         return tuple(self._line(branch).done)
+
+    def undone(self) -> tuple[Cell, ...]:
+        """Every cell that was run so far, without its source: some may be on no line any more."""
+        return tuple(self._ever.values())
 
     def count(self, branch: str) -> int:
         """The number of the last cell run on a branch, those before its last checkpoint too."""
@@ -79,8 +86,21 @@ class History:
         head, incarnation = branch.record.head, _incarnation(branch)
         line = self._lines.get(name)
         if line is None or (line.head, line.incarnation) != (head, incarnation):
-            line = self._lines[name] = _Line(head, incarnation)
+            later = self._run_while_it_was_saved(line, head, incarnation)
+            line = self._lines[name] = _Line(head, incarnation, later)
         return line
+
+    def _run_while_it_was_saved(
+        self, before: _Line | None, head: CheckpointId, incarnation: str
+    ) -> list[Cell]:
+        """The cells that came to their end between the moment that was saved and its being kept."""
+        if before is None or not before.done or before.incarnation != incarnation:
+            return []
+        point = next((it for it in self._session.checkpoints() if it.id == head), None)
+        # One whose moment nobody could tell has nothing to count from.
+        if point is None or point.parent != before.head or not point.moment.count:
+            return []
+        return before.done[len(point.moment.done) :]
 
     def _at_head(self, line: _Line) -> Moment:
         points = self._session.checkpoints()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from branchpoint_kernel.diff_rendering import first_line
 from branchpoint_kernel.rendering import Line, checkpoint_lines, note, rollback_lines
 from branchpoint_vmruntime.lineage import Cell, Checkpoint
-from branchpoint_vmruntime.session import RollbackReport
+from branchpoint_vmruntime.reports import RollbackReport
 
 
 def undo_lines(

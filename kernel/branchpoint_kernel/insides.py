@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import BranchpointError, GuestRefusedError
-from branchpoint_vmruntime.session import Branch
 
 REPR_LIMIT = 200
 SURVEY_TIMEOUT_S = 300.0

@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jupyter_core.paths import jupyter_data_dir
-
 NAME = "branchpoint"
 _INSTALLED = Path(sys.prefix) / "share/jupyter/kernels" / NAME
 _CHECKOUT = Path(__file__).parents[1] / "kernelspec"
@@ -21,12 +19,9 @@ def spec(python: str) -> dict[str, Any]:
     return {**content, "argv": [python, *content["argv"][1:]]}
 
 
-def install(
-    *, prefix: Path | None = None, user: bool = False, python: str = sys.executable
-) -> Path:
-    """Write the kernelspec into an environment (default: this one) or the user's folder."""
-    base = Path(jupyter_data_dir()) if user else Path(prefix or sys.prefix) / "share/jupyter"
-    folder = base / "kernels" / NAME
+def install(*, prefix: Path = Path(sys.prefix), python: str = sys.executable) -> Path:
+    """Write the kernelspec into an environment, by default this one."""
+    folder = prefix / "share/jupyter/kernels" / NAME
     # Read first: the source may be the very folder that is written.
     content = json.dumps(spec(python), indent=2) + "\n"
     logos = {name: (_source() / name).read_bytes() for name in _FILES}

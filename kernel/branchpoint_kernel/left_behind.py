@@ -1,7 +1,7 @@
 """In words what became of work whose machine was taken from it. Pure."""
 
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import Branch
 
 
 def why_left(branch: Branch) -> str:

@@ -27,6 +27,19 @@ MAGICS = MappingProxyType(
                 flags={"--note": Takes.TEXT, "--pin": Takes.NOTHING},
             ),
             Magic(
+                name="annotate",
+                usage="%annotate CHECKPOINT [--label NEW] [--note TEXT]",
+                summary="Give a checkpoint another label or note, or both.",
+                details=(
+                    "Nothing of what was saved changes. The new label is what %rollback and\n"
+                    "%fork --from find from then on; the old one is free again.\n\n"
+                    "    %annotate checkpoint-3 --label cleaned\n"
+                    "    %annotate loaded --note 'without the rows of 2019'"
+                ),
+                takes=Takes.CHECKPOINT,
+                flags={"--label": Takes.TEXT, "--note": Takes.TEXT},
+            ),
+            Magic(
                 name="fork",
                 usage="%fork N [--from CHECKPOINT] [--names a,b,c] [--same-random]",
                 summary=f"Make N live branches (1 to {MAX_FORKS}) from here or from a checkpoint.",
@@ -122,6 +135,18 @@ MAGICS = MappingProxyType(
                 usage="%checkpoints",
                 summary="List the checkpoints of this notebook, with what they cost.",
                 details="The first, the base, is the fresh machine every session starts from.",
+                takes=Takes.NOTHING,
+            ),
+            Magic(
+                name="lineage",
+                usage="%lineage",
+                summary="Show the tree of checkpoints and branches: where you are, what it cost.",
+                details=(
+                    "It stays up to date while things happen, also while the machine is busy or\n"
+                    "paused, and survives every rollback. What is selected in it can be rolled\n"
+                    "back to, forked, switched to, kept, dropped, paused, compared, renamed,\n"
+                    "pinned and noted. A saved notebook shows it as a picture and a table."
+                ),
                 takes=Takes.NOTHING,
             ),
             Magic(

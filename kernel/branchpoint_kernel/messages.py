@@ -159,22 +159,28 @@ class Stamp:
         *,
         parent: bytes = EMPTY,
         metadata: Mapping[str, Any] | None = None,
+        buffers: Sequence[bytes] = (),
     ) -> list[bytes]:
         """A message of our own, ready to send; `parent` is a header as it came."""
         body = [self._header(message_type, PROTOCOL_VERSION), parent]
         packed = [json.dumps(metadata or {}).encode(), json.dumps(content).encode()]
-        return self._sealed([*body, *packed], ())
+        return self._sealed([*body, *packed], buffers)
 
     @staticmethod
     def id_of(frames: Sequence[bytes]) -> str:
         """The id of a message that was made here."""
         return str(json.loads(frames[2])["msg_id"])
 
-    def request(self, message_type: str, content: Mapping[str, Any]) -> Message:
+    def request(
+        self,
+        message_type: str,
+        content: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Message:
         """A request of our own to a kernel, on its shell channel."""
         header = self._header(message_type, PROTOCOL_VERSION)
-        packed = json.dumps(content).encode()
-        return message_from_parts(Channel.SHELL, [header, EMPTY, EMPTY, packed])
+        packed = [json.dumps(metadata or {}).encode(), json.dumps(content).encode()]
+        return message_from_parts(Channel.SHELL, [header, EMPTY, *packed])
 
     def _header(self, message_type: str, version: str) -> bytes:
         header = {

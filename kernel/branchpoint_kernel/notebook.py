@@ -1,50 +1,49 @@
 """An open session as the shell queue sees it: requests to the guest, cells and questions to us."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from branchpoint_kernel import assist
+from branchpoint_kernel.asked import Looks, asked_of
 from branchpoint_kernel.autocheckpoint import AutoCheckpoint
 from branchpoint_kernel.awakening import Awakening
 from branchpoint_kernel.bundles import Bundle, resumption
 from branchpoint_kernel.calls import Calls
-from branchpoint_kernel.cells import near_miss
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Forwarded, Silent
 from branchpoint_kernel.diff import Differences
 from branchpoint_kernel.dormant import Dormant
 from branchpoint_kernel.exploring import Exploring
 from branchpoint_kernel.fanout import Fanout
+from branchpoint_kernel.following import Following
+from branchpoint_kernel.giving_back import first_question
 from branchpoint_kernel.handover import Handover
+from branchpoint_kernel.hints import hint_for
 from branchpoint_kernel.history import History
+from branchpoint_kernel.interrupts import Interrupts
 from branchpoint_kernel.kernel_facts import KernelFacts
-from branchpoint_kernel.manual import MAGICS
+from branchpoint_kernel.lineage_host import LineageHost
 from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp, with_content
+from branchpoint_kernel.mistakes import told_of
 from branchpoint_kernel.operations import Operations
 from branchpoint_kernel.ours import is_our_cell
-from branchpoint_kernel.publisher import Publisher, error_content
-from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.publisher import Publisher
+from branchpoint_kernel.pump import Pump
+from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.questions import Questions
 from branchpoint_kernel.returning import Returning
 from branchpoint_kernel.running import CellRunner
 from branchpoint_kernel.shell_queue import Queued, ShellQueue
 from branchpoint_kernel.turns import Turns
+from branchpoint_kernel.under_way import Busyness
 from branchpoint_kernel.vigil import Vigil
 from branchpoint_kernel.visits import Visits
 from branchpoint_vmruntime.errors import BranchpointError, BudgetError
 from branchpoint_vmruntime.lineage import Cell, Moment
 from branchpoint_vmruntime.session import Session
-
-log = logging.getLogger(__name__)
-
-INTERRUPT_TIMEOUT_S = 5.0
-# ipykernel 7.4 sleeps on in an `await` after SIGINT until something wakes its selector; a request
-# on the shell does. Twice, because the first may come before the signal has been handled.
-NUDGE_AFTER_S = (0.05, 0.3)
 
 
 class Notebook:
@@ -67,8 +66,10 @@ class Notebook:
         self._facts = facts
         self._tasks = tasks
         self._asker: Pump | None = None
+        self._served: Request | None = None
         self._forwarded_cell = EMPTY
-        turns = Turns()
+        self._looks = Looks()
+        turns = Turns(self._looks.give_way)
         self._pumps = Pumps(session, tasks, self, turns.wait_settled)
         self._history = History(session)
         self._auto = AutoCheckpoint(self._save_by_itself, self._warn, self.on_change)
@@ -82,35 +83,42 @@ class Notebook:
         self._fanout = fanout = Fanout(session, self._pumps, publisher, stamp, self._awakening)
         handover = Handover(self._pumps, publisher, tasks, self.on_stray, self._foreground)
         exploring = Exploring(session, self._pumps, handover, stamp)
-        self._calls = Calls(session, operations, handover, exploring, tasks)
         self._comms = Comms(publisher, stamp)
+        self._following = following = Following(
+            self._comms, self._pumps, facts, tasks, self._last_foreground
+        )
+        self._calls = Calls(session, operations, handover, exploring, following, tasks)
         self._dormant = Dormant(self._comms)
         self._questions = Questions(publisher)
+        self.lineage = LineageHost(
+            session,
+            publisher,
+            self._comms,
+            following.current,
+            tasks,
+            lambda: self.occupied,
+            returning,
+        )
         self._runner = CellRunner(
             publisher,
             self._pumps,
             operations,
             fanout,
             handover,
-            self._comms,
+            following,
             facts,
             self._cell_failed,
             self._questions,
             session.outside.stopping.require,
             self._bring_up,
+            self.lineage,
         )
-        self._visits = Visits(
-            session,
-            turns,
-            self._pumps,
-            handover,
-            self._comms,
-            queue,
-            facts,
-            tasks,
-            lambda: self._foreground() or self._forwarded_cell,
-        )
+        self._visits = Visits(session, turns, self._pumps, handover, following, queue)
+        self._busyness = Busyness(session, self._pumps, returning and returning.folder)
         self._vigil = Vigil(self._pumps, queue, operations)
+        self._interrupts = Interrupts(
+            session, self._pumps, self._runner.interrupt, self._vigil, stamp, tasks, self._warn
+        )
 
     @property
     def guest_is_free(self) -> bool:
@@ -118,37 +126,57 @@ class Notebook:
         return not self._auto.pending and not any(pump.holds_queue for pump in self._pumps)
 
     @property
+    def occupied(self) -> bool:
+        """Whether front ends have been told of busy and are still to be told of idle."""
+        return not self._queue.empty or any(pump.holds_queue for pump in self._pumps)
+
+    @property
     def cell_may_run(self) -> bool:
         """Whether the current kernel is not in the middle of a cell, nor is saved after one."""
         return not self._auto.pending and not self._operations.under_way and self._is_idle()
+
+    def make_way(self) -> None:
+        """What is first in the queue has to wait: not for somebody's look, where no cell runs."""
+        if self._is_idle():
+            self._looks.give_way()
 
     async def start(self) -> None:
         """Take on the live kernels and learn what the current one is."""
         self._session.witness = self._witness
         self._session.turn = self._visits.turn
         self._session.on_resumed = self._awakening.note
+        self._session.ran, self._session.undone = self._history.done, self._history.undone
         self._others_execute, self._session.executes = self._session.executes, self._executes
-        self._session.outside.stopping.on_stop = self._stop
+        self._session.outside.stopping.on_stop = self._interrupts.stop
+        answers = self._session.answers
+        answers.update(asked_of(self._looks, self._operations, answers))
         self._pumps.adopt()
         question = Silent()
-        await self._pumps.current.ask(self._stamp.request("kernel_info_request", {}), question)
+        pump = self._pumps.current
+        await pump.ask(first_question(self._stamp, pump), question)
         self._facts.learn(await question.reply)
         self._tasks.create_task(self._auto.serve(self._is_idle), name="autocheckpoint")
+        self._tasks.create_task(self.lineage.serve(), name="lineage")
 
     async def serve_queue(self) -> None:
         """Answer shell requests in their order, for ever."""
         while True:
             queued = await self._queue.take()
+            self._served = queued.request
             try:
                 await self._serve(queued)
             except Exception as error:
                 # One request that we mishandle must not take the session and its machines along.
-                log.exception("a %s was not handled", queued.request.type)
-                told = BranchpointError(
-                    f"the kernel made a mistake: {type(error).__name__}: {error}",
-                    hint="the session is unharmed; the kernel's log has the details",
-                )
-                self._publisher.answer(queued.request, error_content(told))
+                told = told_of(error, f"a {queued.request.type}")
+                self._publisher.refuse(queued.request, told, self._pumps.count)
+            self._served = None
+
+    def give_up(self, error: BranchpointError) -> None:
+        """The session has come to an end, its tasks too: say so to everyone who waits."""
+        if self._served is not None:
+            self._publisher.refuse(self._served, error)
+        for pump in self._pumps:
+            pump.end(error)
 
     async def _serve(self, queued: Queued) -> None:
         if queued.doomed:
@@ -172,21 +200,11 @@ class Notebook:
             return True
         return False
 
-    def _stop(self, branch: str, error: BudgetError) -> None:
-        """A budget of a branch is used up: what runs there ends, and is told why."""
-        try:
-            pump = self._pumps.of(self._session.branch(branch))
-        except BranchpointError:
-            return
-        if not pump.executes:
-            return
-        asker = pump.asker()
-        if asker is not None and asker.header is not None:
-            self._warn(asker.header, f"branchpoint: {error}\nHint: {error.hint}\n")
-        self._tasks.create_task(self._interrupt(pump))
-
     async def forward(self, request: Request) -> None:
         """Send a request to the current branch's kernel, which is resumed for it if need be."""
+        if self.lineage.takes(request):
+            self.lineage.take(request)
+            return
         if self._awakening.is_current_away and (known := self._dormant.answer(request)) is not None:
             self._publisher.answer(request, known)
             return
@@ -197,7 +215,7 @@ class Notebook:
             request,
             self._publisher,
             on_cell_error=self._cell_failed,
-            hint=self._hint_for(request),
+            hint=hint_for(request),
             preface=lambda: self._show(request, shown),
             on_reply=self._dormant.note_reply,
         )
@@ -212,8 +230,8 @@ class Notebook:
                 shown += self._said_first(request)
             shown += await self._bring_up()
             await self._pumps.current.ask(message, conversation)
-        except BranchpointError as error:
-            conversation.fail(error)
+        except Exception as error:
+            conversation.fail(told_of(error, f"a {request.type}"))
 
     async def _bring_up(self) -> list[Bundle]:
         """See to it that the current branch has its machine; what a cell shows of that."""
@@ -246,11 +264,7 @@ class Notebook:
 
     async def interrupt(self) -> None:
         """Interrupt whatever runs, or the current kernel if nothing does."""
-        if self._runner.interrupt():
-            return
-        running = [pump for pump in self._pumps if pump.executes]
-        pumps = running or [pump for pump in self._pumps if self._pumps.is_current(pump)]
-        await asyncio.gather(*(self._interrupt(pump) for pump in pumps))
+        await self._interrupts.interrupt()
 
     async def give_input(self, message: Message) -> None:
         """The user's answer, to us if we have asked, else to the kernel that asked last."""
@@ -263,8 +277,9 @@ class Notebook:
     async def _answer(self, request: Request) -> None:
         match request.type:
             case "execute_request":
+                asyncio.get_running_loop().call_soon(self._busyness.look)
                 await self._runner.run(request, self._said_first(request))
-                self._auto.look_again()
+                self.on_change()
             case "complete_request":
                 asked = request.message.read()
                 content = assist.complete(self._session, asked["code"], asked["cursor_pos"])
@@ -275,20 +290,6 @@ class Notebook:
                 self._publisher.answer(request, content)
             case _:
                 self._publisher.answer(request, self._facts.content())
-
-    async def _interrupt(self, pump: Pump) -> None:
-        try:
-            async with asyncio.timeout(INTERRUPT_TIMEOUT_S):
-                await pump.branch.interrupt()
-        except (BranchpointError, TimeoutError) as error:
-            log.warning("branch %s could not be interrupted: %s", pump.branch.name, error)
-        self._tasks.create_task(self._nudge(pump))
-        self._tasks.create_task(self._vigil.after_interrupt(pump))
-
-    async def _nudge(self, pump: Pump) -> None:
-        for wait_s in NUDGE_AFTER_S:
-            await asyncio.sleep(wait_s)
-            await pump.ask(self._stamp.request("kernel_info_request", {}), Silent())
 
     def on_stray(self, pump: Pump, message: Message) -> None:
         """Such as a thread's output, a comm's message, a debugger's event."""
@@ -322,6 +323,7 @@ class Notebook:
             # The kernel was given a piece of a cell with magics in it; what counts is the cell.
             cell = replace(cell, source=asked.source)
         self._history.note_cell(pump.branch.name, cell)
+        self._session.changes.note()
         if self._pumps.is_current(pump):
             request = self._runner.request
             header = self._forwarded_cell if request is None else request.message.header
@@ -333,16 +335,15 @@ class Notebook:
         self._calls.follow(pump)
 
     def on_change(self) -> None:
-        """The guest may have become free."""
+        """The guest may have become free, or busy."""
+        self._busyness.look()
         self._auto.look_again()
         self._queue.look_again()
 
     def _is_idle(self) -> bool:
         """Whether no cell runs, ours or the current kernel's."""
-        try:
-            return self._runner.request is None and not self._pumps.current.occupied
-        except BranchpointError:
-            return True
+        pump = self._following.current()
+        return self._runner.request is None and (pump is None or not pump.occupied)
 
     async def _save_by_itself(self, branch: str) -> None:
         await self._operations.save_by_itself(branch)
@@ -369,18 +370,8 @@ class Notebook:
             return None
         return None if asker is None else asker.header
 
+    def _last_foreground(self) -> bytes:
+        return self._foreground() or self._forwarded_cell
+
     def _cell_failed(self) -> None:
         self._queue.doom()
-
-    def _hint_for(self, request: Request) -> Callable[[str], str | None]:
-        if request.type != "execute_request" or b"%" not in request.message.content:
-            return lambda text: None
-        meant = near_miss(str(request.message.read()["code"]))
-
-        def hint(text: str) -> str | None:
-            if meant is None or "magic" not in text or "not found" not in text:
-                return None
-            marked = MAGICS[meant].marked
-            return f"Did you mean {marked}? Type {marked}? to read about it.\n"
-
-        return hint

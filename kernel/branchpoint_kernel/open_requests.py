@@ -1,6 +1,7 @@
 """What a kernel was sent and has not finished with: the part of a moment that the proxy knows."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,6 +74,17 @@ class OpenRequests:
         """A person has answered what the kernel asked."""
         for entry in self._open.values():
             entry.request = replace(entry.request, question="")
+
+    def asking(self) -> tuple[OpenRequest, ...]:
+        """Those that wait for an answer of a person's."""
+        return tuple(entry.request for entry in self._open.values() if entry.request.question)
+
+    def note_ended(self, asking: Sequence[OpenRequest]) -> None:
+        """Those questions were ended without an answer; what was asked since is open."""
+        ended = {id(request) for request in asking}
+        for entry in self._open.values():
+            if id(entry.request) in ended:
+                entry.request = replace(entry.request, question="")
 
     @property
     def execution(self) -> OpenRequest | None:

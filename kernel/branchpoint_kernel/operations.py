@@ -1,6 +1,6 @@
 """Carries out commands on a session; what it hands back is ready to be displayed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,17 +16,21 @@ from branchpoint_kernel.history_rendering import autocheckpoint_lines, undo_line
 from branchpoint_kernel.image_commands import AddToImage, ResetImage, ShowImage
 from branchpoint_kernel.image_operations import ImageOperations
 from branchpoint_kernel.leaving import Effects, Leavings
+from branchpoint_kernel.lineage_still import Picture, lineage_bundle
 from branchpoint_kernel.outside_operations import OutsideOperations
 from branchpoint_kernel.outside_rendering import forwarded_ports
 from branchpoint_kernel.pause_operations import PauseOperations
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.records import Fact, cell_record, checkpoint_record
-from branchpoint_kernel.rendering import Line
+from branchpoint_kernel.rendering import Line, open_as
 from branchpoint_kernel.told import Told
 from branchpoint_kernel.turns import Turns
+from branchpoint_kernel.under_way import doing
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import MachineStartError, UnknownNameError
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointKind
-from branchpoint_vmruntime.session import Branch, RollbackReport, Session
+from branchpoint_vmruntime.reports import RollbackReport
+from branchpoint_vmruntime.session import Session
 
 NOT_UNDONE = "since then {were} not undone"
 UNKNOWN_TO_FORKS = "since then {were} made that the forks know nothing of"
@@ -34,11 +38,15 @@ UNKNOWN_TO_FORKS = "since then {were} made that the forks know nothing of"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an operation gave: what to display, the branches it woke, what a program gets of it."""
+    """What an operation gave: what to display, the branches it woke, what a program gets of it.
+
+    `picture` makes another display, below the first, where one can be shown.
+    """
 
     shown: Bundle
     woken: tuple[Branch, ...] = ()
     value: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    picture: Callable[[], Awaitable[Picture]] | None = None
 
 
 class Operations:
@@ -60,7 +68,7 @@ class Operations:
         self._differences = differences
         self._auto = auto
         self._leavings = Leavings(session)
-        self._outside = OutsideOperations(session)
+        self._outside = OutsideOperations(session, folder)
         self._image = ImageOperations(session)
         self._copying = Copying(session, folder)
         self._pauses = PauseOperations(session)
@@ -76,16 +84,25 @@ class Operations:
         """Whether a pause is under way that a cell asked for."""
         return self._pauses.under_way
 
-    async def perform(self, command: commands.Operation, *, branch: str | None = None) -> Done:
+    async def perform(
+        self,
+        command: commands.Operation,
+        *,
+        branch: str | None = None,
+        require: Callable[[], None] = lambda: None,
+    ) -> Done:
         """Do it, for the branch that asked or the current one.
 
-        BranchpointError, in words for the user, if it cannot be done.
+        BranchpointError, in words for the user, if it cannot be done. `require` may raise one when
+        the turn has come: what asked may have been left behind by what was done before.
         """
         if isinstance(command, commands.Copy):
             return await self.copy(command, branch=branch)
         async with self._turns.take(may_pause=isinstance(command, commands.Pause)):
+            require()
             try:
-                return await self._perform(command, branch)
+                with doing(self._session, command, branch):
+                    return await self._perform(command, branch)
             except UnknownNameError as error:
                 raise with_hint(error) from error
             finally:
@@ -101,15 +118,18 @@ class Operations:
     async def save_by_itself(self, branch: str) -> None:
         """Take an automatic checkpoint, in its turn."""
         async with self._turns.take():
-            if self._session.branch(branch).state is BranchState.PAUSED:
-                # It was saved when it was paused, after the same cell.
+            if self._session.branch(branch).state not in (BranchState.LIVE, BranchState.LOST):
+                # It was saved when it was paused, parked or lent, after the same cell, or dropped.
                 return
-            await self._session.checkpoint(branch=branch, kind=CheckpointKind.AUTO)
+            with self._session.changes.doing("checkpoint", branch):
+                await self._session.checkpoint(branch=branch, kind=CheckpointKind.AUTO)
 
     async def _perform(self, command: commands.InTurn, branch: str | None) -> Done:
         match command:
             case commands.Checkpoint():
                 return await self._checkpoint(command, branch)
+            case commands.Annotate():
+                return await self._annotate(command, branch)
             case commands.Fork():
                 return await self._fork(command, branch)
             case commands.Rollback():
@@ -129,6 +149,7 @@ class Operations:
                 | commands.Diff()
                 | commands.Branches()
                 | commands.Checkpoints()
+                | commands.ShowLineage()
             ):
                 return await self._answer(command, branch)
             case ShowImage() | AddToImage() | ResetImage():
@@ -162,6 +183,8 @@ class Operations:
                 return self._branches()
             case commands.Checkpoints():
                 return self._checkpoints()
+            case commands.ShowLineage():
+                return Done(await lineage_bundle(self._session))
             case _:
                 assert_never(question)
 
@@ -174,6 +197,12 @@ class Operations:
         lines = rendering.checkpoint_lines(checkpoint, pinned=command.pinned)
         value = {"label": checkpoint.label, "id": checkpoint.id}
         return self._outcome(fact, lines, value=value)
+
+    async def _annotate(self, command: commands.Annotate, branch: str | None) -> Done:
+        was = self._session.find(command.checkpoint, branch=branch)
+        now = await self._session.annotate(was, label=command.label, note=command.note)
+        more = {"was": {"label": was.label, "note": was.note}, "note": now.note}
+        return self._outcome(Fact("annotate", now, more=more), rendering.annotate_lines(was, now))
 
     async def _fork(self, command: commands.Fork, branch: str | None) -> Done:
         start = None if command.start is None else self._session.find(command.start)
@@ -287,7 +316,10 @@ class Operations:
         unseen = {str(pump.branch.name): len(pump.unseen) for pump in self._pumps}
         current = self._session.current
         ports = forwarded_ports(self._session.outside.forwards.list(), current.name)
-        lines = rendering.branches_lines(self._session.branches(), current, labels, unseen, ports)
+        there = self._session.branches()
+        lent = {it.name: it.record.lent_to for it in there if it.record.lent_to is not None}
+        edge = {**ports, **{it: open_as(self._session.key_of(to)) for it, to in lent.items()}}
+        lines = rendering.branches_lines(there, current, labels, unseen, edge)
         return self._outcome(Fact("branches"), lines)
 
     def _checkpoints(self) -> Done:
@@ -301,7 +333,7 @@ class Operations:
         fact = Fact(
             told.op, checkpoint or told.checkpoint, told.phases_ms, told.total_ms, told.more
         )
-        return self._outcome(fact, told.lines)
+        return replace(self._outcome(fact, told.lines), picture=told.picture)
 
     def _outcome(
         self,

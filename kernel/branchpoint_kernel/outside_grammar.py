@@ -16,6 +16,7 @@ from branchpoint_kernel.commands import (
     Put,
     RaiseLimit,
     RemoveSecret,
+    SaveCosts,
     Settle,
     ShowCosts,
     ShowEgress,
@@ -152,11 +153,22 @@ def _ledger(words: Words, _body: str) -> Command:
 def _costs(words: Words, _body: str) -> Command:
     words.at_most(0)
     if "--raise" not in words.flags:
-        return ShowCosts()
+        return _shown_or_saved(words)
+    if len(words.flags) > 1:
+        raise words.refuse("--raise NAME=VALUE stands alone")
     name, equals, value = words.flags["--raise"].partition("=")
     if not equals or not name.strip() or not value.strip():
         raise words.refuse("--raise takes NAME=VALUE, such as tokens=400000")
     return RaiseLimit(name=name.strip(), value=value.strip())
+
+
+def _shown_or_saved(words: Words) -> Command:
+    force = "--force" in words.flags
+    if "--csv" in words.flags:
+        return SaveCosts(file=words.flags["--csv"], force=force)
+    if force:
+        raise words.refuse("--force belongs to --csv FILE: it replaces whatever file is there")
+    return ShowCosts()
 
 
 def _forward(words: Words, _body: str) -> Command:

@@ -78,16 +78,21 @@ OUTSIDE = (
     ),
     Magic(
         name="costs",
-        usage="%costs [--raise NAME=VALUE]",
+        usage="%costs [--csv FILE [--force]] [--raise NAME=VALUE]",
         summary="Show what each branch has cost: time, memory, requests, tokens, money.",
         details=(
-            "Then the limits, and what is left of them. --raise sets one for this session:\n"
-            "tokens, money, forks or time. Not from inside a machine.\n\n"
+            "Then the limits, and what is left of them; then charts: what each branch has cost,\n"
+            "and how long each operation took. --csv writes FILE, a row for each operation, and\n"
+            "beside it FILE-branches, a row for each branch, into the notebook's folder unless\n"
+            "FILE says where. What an earlier %costs wrote is replaced, another file only with\n"
+            "--force. --raise sets a limit for this session: tokens, money, forks or time.\n"
+            "Those two not from inside a machine, which is shown no charts either.\n\n"
             "    %costs\n"
+            "    %costs --csv costs.csv                          costs-branches.csv too\n"
             "    %costs --raise tokens=400000"
         ),
         takes=Takes.NOTHING,
-        flags={"--raise": Takes.LIMIT},
+        flags={"--csv": Takes.HOST_FILE, "--force": Takes.NOTHING, "--raise": Takes.LIMIT},
     ),
     Magic(
         name="forward",

@@ -1,18 +1,14 @@
 """Carries out what concerns the outside world: what may leave, what has left, costs, ports."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import (
     assert_never,
 )
 
 from branchpoint_kernel import commands
 from branchpoint_kernel import outside_rendering as looks
-from branchpoint_kernel.costs_rendering import (
-    BranchStanding,
-    CostsTold,
-    costs_lines,
-    costs_record,
-)
+from branchpoint_kernel.costs_operations import CostsOperations
 from branchpoint_kernel.effects import effect_record, entry_words
 from branchpoint_kernel.outside_grammar import ALL_BRANCHES
 from branchpoint_kernel.outside_records import forward_record, rule_record, secret_record
@@ -22,7 +18,6 @@ from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.ledger import Decision, Entry, EntryKind, OutcomeState
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.outside.binding import Binding
-from branchpoint_vmruntime.outside.costs import BranchCost
 from branchpoint_vmruntime.outside.facts import SecretSource, SecretSpec
 from branchpoint_vmruntime.outside.names import with_port
 from branchpoint_vmruntime.outside.outside import Outside
@@ -35,8 +30,9 @@ IN_DOUBT = (OutcomeState.UNKNOWN, OutcomeState.FAILED)
 class OutsideOperations:
     """What commands of the outside world do, for cells and for code in machines."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, folder: Path) -> None:
         self._session = session
+        self._costs = CostsOperations(session, folder)
 
     @property
     def _outside(self) -> Outside:
@@ -62,6 +58,9 @@ class OutsideOperations:
                 | commands.ShowForwards()
             ):
                 return self._answer(command, branch)
+            case commands.SaveCosts():
+                require_cell(branch, "write files of this computer like that")
+                return await self._costs.save(command)
             case _:
                 require_cell(branch)
                 return await self._change(command)
@@ -82,7 +81,7 @@ class OutsideOperations:
                 return self._settle(command)
             case commands.RaiseLimit():
                 self._outside.spending.raise_limit(command.name, command.value)
-                return self._costs()
+                return self._costs.show()
             case _:
                 assert_never(command)
 
@@ -97,7 +96,7 @@ class OutsideOperations:
             case commands.ShowLedger():
                 return self._ledger(question)
             case commands.ShowCosts():
-                return self._costs()
+                return self._costs.show()
             case commands.ShowForwards():
                 forwards = self._outside.forwards.list()
                 return self._forwards(looks.forwards_lines(forwards, self._session.current.name))
@@ -241,28 +240,6 @@ class OutsideOperations:
         more = {"entries": [effect_record(entry) for entry in kept], "entries_total": len(entries)}
         return Told("ledger", lines, more)
 
-    def _costs(self) -> Told:
-        spent = {it.branch: it for it in self._outside.costs.by_branch(self._session.record.id)}
-        branches = self._session.branches()
-        forked = [branch.record.parent for branch in branches if branch.record.parent is not None]
-        rows = [
-            BranchStanding(
-                name=branch.name,
-                state=branch.state.value,
-                lived_s=self._outside.spending.time_used_s(branch.name),
-                memory=branch.memory(),
-                forks=forked.count(branch.name),
-                cost=spent.pop(branch.name, BranchCost(branch=branch.name)),
-            )
-            for branch in branches
-            if branch.state is not BranchState.DROPPED
-        ]
-        limits = self._outside.spending.standings(forks_made=len(forked))
-        told = CostsTold(
-            rows=rows, gone=list(spent.values()), limits=limits, currency=self._currency
-        )
-        return Told("costs", costs_lines(told), costs_record(told))
-
     def _forwards(self, lines: Sequence[Line]) -> Told:
         forwards = [forward_record(forward) for forward in self._outside.forwards.list()]
         return Told("forward", lines, {"forwards": forwards})
@@ -280,9 +257,9 @@ class OutsideOperations:
         return [it.name for it in live]
 
 
-def require_cell(branch: str | None) -> None:
+def require_cell(branch: str | None, what: str = "open what leaves") -> None:
     """UsageError if it is code in a machine that asks: that is what the edge is there to hold."""
     if branch is not None:
         raise UsageError(
-            "only a cell of the notebook may open what leaves; write it at the top level of a cell"
+            f"only a cell of the notebook may {what}; write it at the top level of a cell"
         )

@@ -8,9 +8,10 @@ from branchpoint_kernel.pause_rendering import (
     resume_record,
 )
 from branchpoint_kernel.told import Told
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.session import Branch, Session
+from branchpoint_vmruntime.session import Session
 
 
 class PauseOperations:
@@ -28,7 +29,8 @@ class PauseOperations:
                 f"code in branch {branch.name!r} cannot pause the machine it runs in",
                 hint="put %pause in a cell of its own, or name another branch",
             )
-        if branch.state is not BranchState.LIVE:
+        # Of one that is lent the session knows who has it, and whether that is still so.
+        if branch.state not in (BranchState.LIVE, BranchState.LENT):
             hint = f"%resume {branch.name} gives it one again; %branches lists what each is"
             raise UsageError(
                 f"branch {branch.name!r} is {branch.state} and has no machine", hint=hint

@@ -2,7 +2,7 @@
 
 from branchpoint_kernel.rendering import Line, duration, note, size
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
-from branchpoint_vmruntime.session import PauseReport, ResumeReport
+from branchpoint_vmruntime.reports import PauseReport, ResumeReport
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 

@@ -1,6 +1,6 @@
 """What front ends are told: statuses, replies, outputs; under our stamp, to whom they concern."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -45,24 +45,40 @@ class Publisher:
         content: Mapping[str, Any],
         parent: bytes = EMPTY,
         metadata: Mapping[str, Any] | None = None,
+        buffers: Sequence[bytes] = (),
     ) -> None:
         """A message of our own on iopub."""
-        frames = self._stamp.make(message_type, content, parent=parent, metadata=metadata)
+        frames = self._stamp.make(
+            message_type, content, parent=parent, metadata=metadata, buffers=buffers
+        )
         self._outlet.send(Channel.IOPUB, (self._topic(message_type),), frames)
 
     def status(self, state: str, parent: bytes = EMPTY) -> None:
         """The kernel's state: starting, busy or idle."""
         self.publish("status", {"execution_state": state}, parent)
 
-    def display(self, request: Request, data: Mapping[str, Any], display_id: str = "") -> None:
-        """An output of our own under a request."""
+    def display(
+        self,
+        request: Request,
+        data: Mapping[str, Any],
+        display_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """An output of our own under a request. `metadata` is by MIME type."""
         transient = {"display_id": display_id} if display_id else {}
-        content = {"data": data, "metadata": {}, "transient": transient}
+        content = {"data": data, "metadata": metadata or {}, "transient": transient}
         self.publish("display_data", content, request.message.header)
 
-    def update_display(self, request: Request, data: Mapping[str, Any], display_id: str) -> None:
+    def update_display(
+        self,
+        request: Request,
+        data: Mapping[str, Any],
+        display_id: str,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
         """Another content for an output shown earlier."""
-        content = {"data": data, "metadata": {}, "transient": {"display_id": display_id}}
+        transient = {"display_id": display_id}
+        content = {"data": data, "metadata": metadata or {}, "transient": transient}
         self.publish("update_display_data", content, request.message.header)
 
     def complain(self, request: Request, error: BranchpointError) -> None:
@@ -126,6 +142,16 @@ class Publisher:
     def answer(self, request: Request, content: Mapping[str, Any]) -> None:
         """A whole answer: busy, reply, idle."""
         with self.busy(request):
+            self.reply(request, content)
+
+    def refuse(self, request: Request, error: BranchpointError, count: int = 0) -> None:
+        """A whole answer to what is not carried out; a cell shows why. `count` is the last In[]."""
+        with self.busy(request):
+            content = error_content(error)
+            if request.type == "execute_request":
+                self.complain(request, error)
+                # JupyterLab takes 0 for no number yet, and shows such a cell as running for ever.
+                content["execution_count"] = max(1, count)
             self.reply(request, content)
 
     def welcome(self, subscription: bytes) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from branchpoint_vmruntime.branch_seam import Branch, MemoryUse
 from branchpoint_vmruntime.lineage import BranchState, Cell, Checkpoint
-from branchpoint_vmruntime.session import Branch, MemoryUse, Session
+from branchpoint_vmruntime.session import Session
 
 RECORD_TYPE = "application/vnd.branchpoint+json"
 SOURCE_RECORDED = 4096

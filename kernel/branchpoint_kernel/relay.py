@@ -5,9 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any
 
+from branchpoint_kernel.giving_back import save_at_end
 from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.messages import Channel, ForeignMessageError, Request, Stamp
+from branchpoint_kernel.mistakes import told_of
 from branchpoint_kernel.notebook import Notebook
 from branchpoint_kernel.opening_progress import OpeningProgress
 from branchpoint_kernel.ours import is_local
@@ -50,7 +53,7 @@ class Relay:
         self._opening = opening
         self._publisher = Publisher(front_end, stamp)
         self._facts = KernelFacts()
-        self._queue = ShellQueue(self._guest_is_free, self._cell_may_run)
+        self._queue = ShellQueue(self._guest_is_free, self._cell_may_run, self._make_way)
         self._notebook: Notebook | None = None
         self._failure: BranchpointError | None = None
         self._returning: Returning | None = None
@@ -59,6 +62,9 @@ class Relay:
         self._progress: OpeningProgress | None = None
         self._tells = False
         self._ending = asyncio.Event()
+        self._saved = asyncio.Event()
+        self._restarts = False
+        self._session: Session | None = None
 
     def end(self) -> None:
         """Let `serve` return."""
@@ -68,19 +74,32 @@ class Relay:
         """Until the end has been asked for."""
         await self._ending.wait()
 
+    async def wait_saved(self) -> None:
+        """Until what is to be saved before the end has been."""
+        await self._saved.wait()
+
     async def serve(self) -> None:
         """Answer until a shutdown request has been answered, or `end` is called."""
         self._publisher.status("starting")
         self._progress = OpeningProgress()
         async with asyncio.TaskGroup() as tasks:
-            work = [
+            readers = [
                 tasks.create_task(self._read(Channel.SHELL, self._take_shell)),
                 tasks.create_task(self._read(Channel.CONTROL, self._take_control)),
                 tasks.create_task(self._read(Channel.STDIN, self._take_stdin)),
+            ]
+            work = [
                 tasks.create_task(self._greet_subscribers()),
                 tasks.create_task(self._work(self._progress)),
             ]
             await self._ending.wait()
+            # Whatever came now would wake what has just been saved.
+            for task in readers:
+                task.cancel()
+            self._queue.doom()
+            if self._session is not None and not self._restarts:
+                await save_at_end(self._session)
+            self._saved.set()
             for task in work:
                 task.cancel()
 
@@ -90,9 +109,23 @@ class Relay:
     def _cell_may_run(self) -> bool:
         return self._notebook is None or self._notebook.cell_may_run
 
+    def _make_way(self) -> None:
+        if self._notebook is not None:
+            self._notebook.make_way()
+
     async def _work(self, progress: Progress) -> None:
         try:
-            async with self._opening(progress) as opened, asyncio.TaskGroup() as tasks:
+            async with self._opening(progress) as opened:
+                await self._serve_session(opened)
+        except* Exception as group:
+            failure = self._failure or _in_words(group)
+            # What goes wrong at the end is logged; there is nobody left to be told.
+            if not self._ending.is_set():
+                await self._serve_without_machine(failure)
+
+    async def _serve_session(self, opened: Opened) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
                 self._facts.machine = opened.machine
                 self._returning = opened.returning
                 notebook = Notebook(
@@ -105,7 +138,7 @@ class Relay:
                     opened.returning,
                 )
                 await notebook.start()
-                self._notebook = notebook
+                self._notebook, self._session = notebook, opened.session
                 if self._state() == "idle":
                     # A cell that waits tells of being busy itself, as its own.
                     self._publisher.status("idle")
@@ -113,11 +146,21 @@ class Relay:
                 tasks.create_task(notebook.watch())
                 await notebook.serve_queue()
         except* Exception as group:
-            await self._serve_without_machine(_in_words(group))
+            # Its machines are still to be ended, and nobody is to wait for that.
+            self._lose(_in_words(group))
+            raise
+
+    def _lose(self, failure: BranchpointError) -> None:
+        notebook, self._notebook = self._notebook, None
+        self._session, self._failure = None, failure
+        if notebook is not None:
+            try:
+                notebook.give_up(failure)
+            except Exception:
+                log.exception("not everyone was told of the end of the session")
 
     async def _serve_without_machine(self, failure: BranchpointError) -> None:
         log.warning("there is no machine: %s", failure)
-        self._notebook = None
         self._failure = failure
         self._facts.machine = f"without a machine: {failure}"
         self._publisher.status(self._state())
@@ -129,7 +172,11 @@ class Relay:
 
     async def _serve_beside(self, notebook: Notebook) -> None:
         while True:
-            await notebook.forward(await self._beside.get())
+            request = await self._beside.get()
+            try:
+                await notebook.forward(request)
+            except Exception as error:
+                self._publisher.refuse(request, told_of(error, f"a {request.type}"))
 
     async def _refuse_beside(self, failure: BranchpointError) -> None:
         while True:
@@ -140,21 +187,29 @@ class Relay:
             while True:
                 frames = await self._front_end.receive(channel)
                 try:
-                    request = self._stamp.read(channel, frames)
-                    local = channel is Channel.SHELL and is_local(request)
-                    tells = self._is_first_to_wait(request)
+                    await self._take(self._stamp.read(channel, frames), take, answering)
                 except (ForeignMessageError, ValueError, KeyError, TypeError) as error:
                     log.warning("dropped a message on %s: %s", channel, error)
-                    continue
-                if tells:
-                    answering.create_task(self._tell_if_slow(request))
-                if request.type == "interrupt_request":
-                    # It can take seconds with a silent guest, and control must stay open.
-                    answering.create_task(self._interrupt(request))
-                elif local:
-                    self._take_local(request)
-                else:
-                    await take(request)
+                except Exception:
+                    # One that we mishandle must not take the session and its machines along.
+                    log.exception("dropped a message on %s", channel)
+
+    async def _take(
+        self,
+        request: Request,
+        take: Callable[[Request], Awaitable[None]],
+        answering: asyncio.TaskGroup,
+    ) -> None:
+        local = request.message.channel is Channel.SHELL and is_local(request)
+        if self._is_first_to_wait(request):
+            answering.create_task(self._tell_if_slow(request))
+        if request.type == "interrupt_request":
+            # It can take seconds with a silent guest, and control must stay open.
+            answering.create_task(self._interrupt(request))
+        elif local:
+            self._take_local(request)
+        else:
+            await take(request)
 
     async def _greet_subscribers(self) -> None:
         while True:
@@ -167,7 +222,9 @@ class Relay:
     def _state(self) -> str:
         if self._is_coming_up:
             return "starting"
-        return "idle" if self._queue.empty and self._guest_is_free() else "busy"
+        if self._notebook is None:
+            return "idle" if self._queue.empty else "busy"
+        return "busy" if self._notebook.occupied else "idle"
 
     def _is_first_to_wait(self, request: Request) -> bool:
         if not self._is_coming_up or self._tells or request.type != "execute_request":
@@ -208,6 +265,8 @@ class Relay:
         elif request.type == "connect_request":
             # The guest's kernel would tell of sockets that are inside.
             self._publisher.answer(request, {"status": "ok", **self._front_end.ports})
+        elif self._notebook is not None and self._notebook.lineage.takes(request):
+            self._notebook.lineage.take(request)
         elif request.subshell is not None and self._notebook is not None:
             self._beside.put_nowait(request)
         else:
@@ -228,12 +287,16 @@ class Relay:
 
     async def _interrupt(self, request: Request) -> None:
         with self._publisher.busy(request):
-            if self._notebook is not None:
-                await self._notebook.interrupt()
-            self._publisher.reply(request, {"status": "ok"})
+            content: dict[str, Any] = {"status": "ok"}
+            try:
+                if self._notebook is not None:
+                    await self._notebook.interrupt()
+            except Exception as error:
+                content = error_content(told_of(error, "an interrupt"))
+            self._publisher.reply(request, content)
 
     def _shut_down(self, request: Request) -> None:
-        restart = bool(request.message.read().get("restart", False))
+        restart = self._restarts = bool(request.message.read().get("restart", False))
         if restart and self._returning is not None:
             self._returning.note_restart()
         content = {"status": "ok", "restart": restart}
@@ -242,14 +305,10 @@ class Relay:
         self.end()
 
     def _refuse(self, request: Request, error: BranchpointError) -> None:
-        if request.type == "execute_request":
-            with self._publisher.busy(request):
-                self._publisher.complain(request, error)
-                self._publisher.reply(request, {**error_content(error), "execution_count": 0})
-        elif request.type == "kernel_info_request":
+        if request.type == "kernel_info_request":
             self._publisher.answer(request, self._facts.content())
         else:
-            self._publisher.answer(request, error_content(error))
+            self._publisher.refuse(request, error)
 
 
 def _in_words(group: BaseExceptionGroup[Exception]) -> BranchpointError:

@@ -1,17 +1,12 @@
 """How commands look: a compact line or tree for people, in plain text and in HTML. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from branchpoint_vmruntime.branch_seam import Branch, MemoryUse
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointId, Moment
-from branchpoint_vmruntime.session import (
-    Branch,
-    ForkReport,
-    KeepReport,
-    MemoryUse,
-    RollbackReport,
-)
+from branchpoint_vmruntime.reports import ForkReport, KeepReport, RollbackReport
 
 _STYLE = "font-family:var(--jp-code-font-family,monospace);line-height:1.4"
 # A page is often narrower than a line: what it does not show, nobody reads.
@@ -118,6 +113,12 @@ def checkpoint_lines(checkpoint: Checkpoint, *, pinned: bool = False) -> list[Li
     return [Line("●", checkpoint.label, facts)]
 
 
+def annotate_lines(was: Checkpoint, now: Checkpoint) -> list[Line]:
+    """What `%annotate` shows."""
+    before = f"was {was.label}" if was.label != now.label else ""
+    return [Line("●", now.label, (before, now.note or "no note"))]
+
+
 def _checkpoint_facts(checkpoint: Checkpoint) -> tuple[str, ...]:
     cost = checkpoint.cost
     return (
@@ -202,6 +203,32 @@ def branches_lines(
         )
         for branch in branches
         if branch.state is not BranchState.DROPPED
+    ]
+
+
+def open_as(key: str) -> str:
+    """Where a branch carries on that another notebook has.
+
+    >>> open_as("/notes/demo-ridge.ipynb")
+    "open as 'demo-ridge.ipynb'"
+    """
+    return f"open as {name_of(key)!r}"
+
+
+def name_of(key: str) -> str:
+    """What a notebook is called, by the key of its session.
+
+    >>> name_of("/notes/demo-ridge.ipynb")
+    'demo-ridge.ipynb'
+    """
+    return key.rpartition("/")[2] or key
+
+
+def came_back_lines(told: Iterable[tuple[str, str]]) -> list[Line]:
+    """That branches are here again which were lent to notebooks, by their keys, never opened."""
+    return [
+        note("↩", f"{branch} is here again", f"{name_of(key)}, which had it, was never opened")
+        for branch, key in told
     ]
 
 

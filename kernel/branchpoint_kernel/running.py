@@ -19,17 +19,20 @@ from branchpoint_kernel.commands import (
     Explain,
     Operation,
     RunIn,
+    ShowLineage,
     needs_machine,
 )
-from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.conversations import Part
 from branchpoint_kernel.copy_display import CopyDisplay
 from branchpoint_kernel.fanout import Fanout
+from branchpoint_kernel.following import Following
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.history import cell_of
 from branchpoint_kernel.kernel_facts import KernelFacts
+from branchpoint_kernel.lineage_host import LineageHost
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.messages import Request, with_content
+from branchpoint_kernel.mistakes import told_of
 from branchpoint_kernel.operations import Operations, with_hint
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.pumps import Pumps
@@ -79,12 +82,13 @@ class CellRunner:
         operations: Operations,
         fanout: Fanout,
         handover: Handover,
-        comms: Comms,
+        following: Following,
         facts: KernelFacts,
         on_cell_error: Callable[[], None],
         questions: Questions,
         require_budget: Callable[[str], None],
         bring_up: Callable[[], Awaitable[Sequence[Bundle]]],
+        lineage: LineageHost,
     ) -> None:
         self._publisher = publisher
         self._pumps = pumps
@@ -92,12 +96,13 @@ class CellRunner:
         self._fanout = fanout
         self._handover = handover
         self._running: _Cell | None = None
-        self._comms = comms
+        self._following = following
         self._facts = facts
         self._on_cell_error = on_cell_error
         self._questions = questions
         self._require_budget = require_budget
         self._bring_up = bring_up
+        self._lineage = lineage
         self._stoppable = Stoppable()
         self._preface: Sequence[Bundle] = ()
 
@@ -135,8 +140,10 @@ class CellRunner:
         with self._publisher.busy(request):
             try:
                 reply = await self._run(cell)
-            except BranchpointError as error:
-                told = with_hint(error) if isinstance(error, UnknownNameError) else error
+            except Exception as error:
+                told = told_of(error, "a cell")
+                if isinstance(told, UnknownNameError):
+                    told = with_hint(told)
                 if not cell.silent:
                     self._publisher.complain(request, told)
                 reply = error_content(told)
@@ -188,14 +195,17 @@ class CellRunner:
             operation = await self._with_source(cell, operation)
         if needs_machine(operation):
             await self._need_machine(cell)
-        before = self._incarnation()
+        before = self._following.current()
         done = await self._operations.perform(operation)
+        if isinstance(operation, ShowLineage) and not cell.silent:
+            await self._lineage.show(cell.request)
         if not cell.silent:
             self._publisher.display(cell.request, done.shown)
+            if done.picture is not None:
+                picture = await done.picture()
+                self._publisher.display(cell.request, picture.data, metadata=picture.metadata)
         reply = await self._handover.to_cell(cell.request, done)
-        if self._incarnation() not in (None, before):
-            current, language = self._pumps.current, self._facts.language
-            await self._comms.follow(current, cell.request.message.header, language)
+        await self._following.keep_up(before, cell.request.message.header)
         return reply
 
     async def _copy(self, cell: _Cell, command: Copy) -> dict[str, Any]:
@@ -259,12 +269,6 @@ class CellRunner:
         content = {"code": cell.code, "execution_count": count}
         self._publisher.publish("execute_input", content, cell.request.message.header)
         self._show(cell, self._preface)
-
-    def _incarnation(self) -> str | None:
-        try:
-            return self._pumps.current.channel.incarnation
-        except BranchpointError:
-            return None
 
     def _last_count(self) -> int:
         return self._pumps.count

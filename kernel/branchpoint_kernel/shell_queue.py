@@ -22,15 +22,22 @@ class ShellQueue:
 
     What the host answers waits until the guest has nothing open. A cell for the guest waits until
     no other runs there, so that a checkpoint holds one open cell at most. The rest passes at once,
-    if nothing waits before it.
+    if nothing waits before it. `on_held_up` is called while the first of all has to wait.
     """
 
-    def __init__(self, guest_is_free: Callable[[], bool], cell_may_run: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        guest_is_free: Callable[[], bool],
+        cell_may_run: Callable[[], bool],
+        on_held_up: Callable[[], None] = lambda: None,
+    ) -> None:
         self._guest_is_free = guest_is_free
         self._cell_may_run = cell_may_run
+        self._on_held_up = on_held_up
         self._queued: deque[Queued] = deque()
         self._changed = Event()
         self.working = False
+        self._spares_ours = False
 
     @property
     def empty(self) -> bool:
@@ -39,8 +46,8 @@ class ShellQueue:
 
     @property
     def holds_ours(self) -> bool:
-        """Whether one of ours is held up by what the guest has open."""
-        return not self.working and any(queued.local for queued in self._queued)
+        """Whether one of ours waits: for what the guest has open, or for a cell of ours there."""
+        return any(queued.local for queued in self._queued)
 
     def put(self, request: Request, *, local: bool) -> None:
         """Queue a request."""
@@ -49,8 +56,10 @@ class ShellQueue:
 
     async def take(self) -> Queued:
         """The next request whose turn has come."""
-        self.working = False
+        self.working = self._spares_ours = False
         while not self._queued or self._must_wait(self._queued[0]):
+            if self._queued:
+                self._on_held_up()
             self._changed.clear()
             await self._changed.wait()
         self.working = True
@@ -63,8 +72,11 @@ class ShellQueue:
     def doom(self, *, ours: bool = True) -> int:
         """The cells waiting now shall be answered "aborted", as ipykernel does after an error.
 
-        Without `ours` those that the host answers are spared.
+        Without `ours` those that the host answers are spared, also when what is answered now fails:
+        it may have been given up for them.
         """
+        self._spares_ours |= self.working and not ours
+        ours = ours and not self._spares_ours
         count = 0
         for at, queued in enumerate(self._queued):
             if queued.request.type != "execute_request" or queued.doomed:

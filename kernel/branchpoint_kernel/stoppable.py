@@ -34,5 +34,8 @@ class Stoppable:
         """Whether there was something to stop."""
         if self._task is None or self._task.done():
             return False
-        self._stopped = True
-        return self._task.cancel()
+        # Once: a second time would reach into how the work cleans up.
+        if not self._stopped:
+            self._stopped = True
+            self._task.cancel()
+        return True

@@ -2,13 +2,20 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from branchpoint_kernel.conversations import Conversation, Deaf
 from branchpoint_kernel.messages import EMPTY, Channel, made
 from branchpoint_kernel.operations import Operations
-from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.pump import STUCK, Pump
+from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.shell_queue import ShellQueue
-from branchpoint_vmruntime.errors import BranchpointError, GuestSilentError, MachineEndedError
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    GuestSilentError,
+    MachineEndedError,
+    MachineError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +65,13 @@ class Vigil:
                 label = self._pumps.last_checkpoint(pump)
                 self._say(pump, UNHEEDED.format(seconds=INTERRUPT_HEEDED_WITHIN_S, label=label))
             pump.note_stuck()
+            self._let_pass(pump)
 
     async def _check(self, pump: Pump) -> None:
         if self._operations.under_way:
             return
+        if pump.stuck:
+            self._let_pass(pump)
         try:
             await pump.branch.ping(timeout_s=PING_TIMEOUT_S)
         except (GuestSilentError, MachineEndedError) as error:
@@ -74,10 +84,7 @@ class Vigil:
 
     def _report(self, pump: Pump, error: BranchpointError) -> None:
         """Give up what one of our magics waits for; otherwise say it once and let it run on."""
-        if self._queue.holds_ours:
-            error.hint = f"type %rollback {self._pumps.last_checkpoint(pump)} to go back there"
-            pump.give_up(error, lambda conversation: conversation.holds_queue, Deaf())
-            self._queue.doom(ours=False)
+        if self._queue.holds_ours and self._give_up(pump, error, _holds_up):
             return
         running = pump.running
         if running is None or self._told.get(pump.channel.incarnation) is running:
@@ -86,6 +93,28 @@ class Vigil:
         label = self._pumps.last_checkpoint(pump)
         self._say(pump, SILENT.format(seconds=PING_TIMEOUT_S, label=label))
 
+    def _let_pass(self, pump: Pump) -> None:
+        """Let nothing of what runs there be waited for by our magics, as it heeds no interrupt."""
+        if not self._queue.holds_ours:
+            return
+        error = MachineError(STUCK.format(name=pump.branch.name))
+        if self._give_up(pump, error, _is_for_ours):
+            # What was given up runs on there.
+            pump.note_stuck()
+        elif self._pumps.is_current(pump):
+            self._queue.doom(ours=False)
+
+    def _give_up(
+        self, pump: Pump, error: BranchpointError, which: Callable[[Conversation], bool]
+    ) -> bool:
+        """Give up some of what runs there, and the cells before ours; whether there was any."""
+        if not any(which(conversation) for conversation in pump.conversations.values()):
+            return False
+        error.hint = f"type %rollback {self._pumps.last_checkpoint(pump)} to go back there"
+        pump.give_up(error, which, Deaf())
+        self._queue.doom(ours=False)
+        return True
+
     @staticmethod
     def _say(pump: Pump, words: str) -> None:
         asker = pump.asker()
@@ -93,3 +122,12 @@ class Vigil:
             content = {"name": "stderr", "text": words}
             parent = asker.header or EMPTY
             asker.conversation.take(made(Channel.IOPUB, "stream", content, parent=parent))
+
+
+def _is_for_ours(conversation: Conversation) -> bool:
+    """Whether it is code that a cell of ours waits for; what is in the background is not."""
+    return conversation.executes and conversation.occupies and not conversation.holds_queue
+
+
+def _holds_up(conversation: Conversation) -> bool:
+    return conversation.holds_queue or _is_for_ours(conversation)

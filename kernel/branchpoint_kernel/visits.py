@@ -1,21 +1,23 @@
 """What is done to the session from outside: in its turn, and the notebook is in step afterwards."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import datetime
 
 from branchpoint_kernel.bundles import Bundle, plain
-from branchpoint_kernel.comms import Comms
+from branchpoint_kernel.following import Following
 from branchpoint_kernel.handover import Handover
-from branchpoint_kernel.kernel_facts import KernelFacts
-from branchpoint_kernel.pumps import Pump, Pumps
+from branchpoint_kernel.pump import Pump
+from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.rendering import note
 from branchpoint_kernel.shell_queue import ShellQueue
 from branchpoint_kernel.turns import Turns
-from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.lineage import BranchRecord
 from branchpoint_vmruntime.session import Session
+
+ASKED: ContextVar[str] = ContextVar("ASKED", default="outside this notebook")
+"""Where what is done was asked for, as the next cell is told it."""
 
 
 class Visits:
@@ -27,28 +29,22 @@ class Visits:
         turns: Turns,
         pumps: Pumps,
         handover: Handover,
-        comms: Comms,
+        following: Following,
         queue: ShellQueue,
-        facts: KernelFacts,
-        tasks: asyncio.TaskGroup,
-        foreground: Callable[[], bytes],
     ) -> None:
         self._session = session
         self._turns = turns
         self._pumps = pumps
         self._handover = handover
-        self._comms = comms
+        self._following = following
         self._queue = queue
-        self._facts = facts
-        self._tasks = tasks
-        self._foreground = foreground
         self._untold: list[Bundle] = []
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
         """Implements `session.Turn`."""
         async with self._turns.take(may_pause=True):
-            was, before = self._session.current.record, self._current()
+            was, before = self._session.current.record, self._following.current()
             try:
                 yield
             finally:
@@ -57,19 +53,13 @@ class Visits:
                 self._keep_in_step(was, before)
                 self._pumps.look_again()
 
-    def _current(self) -> Pump | None:
-        try:
-            return self._pumps.current
-        except BranchpointError:
-            return None
-
     def say(self) -> list[Bundle]:
         """What the next cell is told: that it runs elsewhere than whoever wrote it may think."""
         untold, self._untold = self._untold, []
         return untold
 
     def _keep_in_step(self, was: BranchRecord, before: Pump | None) -> None:
-        now = self._current()
+        now = self._following.current()
         if now is None or now is before:
             return
         is_current = self._session.current.record
@@ -79,8 +69,7 @@ class Visits:
             # It went back: the cells that wait were sent for a future that is given up.
             self._queue.doom()
             self._note_way_back(is_current)
-        # A kernel that carries on with a cell answers only at its end, and nobody can wait for it.
-        self._tasks.create_task(self._follow(now), name="comms after a visit")
+        self._following.begin(before)
 
     def _descends(self, now: BranchRecord, was: BranchRecord) -> bool:
         """Whether a branch has gone on from where it was; it may have been saved since."""
@@ -94,8 +83,4 @@ class Visits:
     def _note(self, happened: str) -> None:
         when = f"{datetime.now().astimezone():%H:%M}"
         # What happened before it is of no account any more.
-        self._untold = [plain([note("●", happened, f"asked for outside this notebook at {when}")])]
-
-    async def _follow(self, pump: Pump) -> None:
-        with suppress(BranchpointError):
-            await self._comms.follow(pump, self._foreground(), self._facts.language)
+        self._untold = [plain([note("●", happened, f"asked for {ASKED.get()} at {when}")])]

@@ -1,7 +1,6 @@
 """Export and import of a checkpoint, against `tar` and `zstd` on the same files."""
 
 import asyncio
-import os
 import shutil
 import subprocess
 import time
@@ -13,6 +12,7 @@ from branchpoint_cli.bench.figures import Figure
 from branchpoint_cli.bench.machines import MB, Bench
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import SilentProgress
+from branchpoint_vmruntime.memory.flat import sync_file
 from branchpoint_vmruntime.storage.exporting import Exported, export_checkpoint
 from branchpoint_vmruntime.storage.importing import import_file
 
@@ -104,14 +104,14 @@ def _furnished(root: Path, home: Home) -> Home:
 
 def _pack(folder: Path, names: Sequence[str], target: Path) -> None:
     _piped(("tar", "-C", str(folder), "-S", "-cf", "-", *names), (*PACK, str(target)))
-    _sync(target)
+    sync_file(target)
 
 
 def _unpack(source: Path, folder: Path) -> None:
     folder.mkdir()
     _piped((*UNPACK, str(source)), ("tar", "-C", str(folder), "-xf", "-"))
     for path in folder.rglob("*"):
-        _sync(path)
+        sync_file(path)
 
 
 def _piped(first: Sequence[str], second: Sequence[str]) -> None:
@@ -121,11 +121,3 @@ def _piped(first: Sequence[str], second: Sequence[str]) -> None:
             source.stdout.close()
         if source.wait() != 0:
             raise subprocess.CalledProcessError(source.returncode, first)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -12,6 +12,7 @@ from branchpoint_cli.bench.edge import Ask, Edge, edge
 from branchpoint_cli.bench.figures import Figure
 from branchpoint_cli.bench.machines import MB
 from branchpoint_cli.bench.proxy import p95
+from branchpoint_cli.bench.taken import resident_mb
 from branchpoint_vmruntime import Runtime
 from branchpoint_vmruntime.errors import MachineError
 from branchpoint_vmruntime.streams import Stream
@@ -242,15 +243,10 @@ async def _unread(there: Edge) -> Stream:
 async def _settled_mb() -> float:
     """What this process takes of memory, once that is the same for a moment."""
     gc.collect()
-    last = _resident_mb()
+    last = resident_mb()
     while True:
         await asyncio.sleep(SETTLED_S)
-        now = _resident_mb()
+        now = resident_mb()
         if abs(now - last) < 0.01 * now:
             return now
         last = now
-
-
-def _resident_mb() -> float:
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024

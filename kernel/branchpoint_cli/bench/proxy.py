@@ -137,7 +137,7 @@ async def client_of(bench: Bench) -> AsyncGenerator[AsyncKernelClient]:
     with TemporaryDirectory(prefix="bp-") as folder:
         path = Path(folder) / "c.json"
         write_connection_file(str(path), transport="ipc", ip=f"{folder}/k", key=b"key")
-        proxy = asyncio.create_task(serve(Connection.load(path), opening, watched=False))
+        proxy = asyncio.create_task(serve(Connection.load(path), opening))
         client = AsyncKernelClient(connection_file=str(path))
         client.load_connection_file()
         client.start_channels()

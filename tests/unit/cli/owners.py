@@ -35,7 +35,7 @@ def opened(home: Home, session: SessionRecord, **channels: FakeChannel) -> Gener
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert serving.wait(timeout=10), "the owner did not begin to serve"
+        assert serving.wait(timeout=120), "the owner did not begin to serve"
         yield
     finally:
         loop.call_soon_threadsafe(ending.set)

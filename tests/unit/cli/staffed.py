@@ -55,7 +55,7 @@ def staffed(home: Home, *, by_kernel: bool = False) -> Generator[Staff]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert serving.wait(timeout=20), "the owner did not begin to serve"
+        assert serving.wait(timeout=120), "the owner did not begin to serve"
         yield staff
     finally:
         loop.call_soon_threadsafe(ending.set)

@@ -24,7 +24,7 @@ from branchpoint_vmruntime.exec_control import exec_upgrade
 from branchpoint_vmruntime.home import Home
 
 SESSION = OpenSession(id="7f3c09d2ab41", key="/home/me/notebook.ipynb", pid=os.getpid())
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 async def session(_: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -129,10 +129,16 @@ def test_a_wrong_call_says_what_is_wrong(
     assert said in capsys.readouterr().err
 
 
-def client(folder: Path, *command: str) -> "subprocess.Popen[bytes]":
+@contextmanager
+def client(folder: Path, *command: str) -> "Generator[subprocess.Popen[bytes]]":
+    """The command with both its ends piped; ended on leaving, if it still runs."""
     argv = [sys.executable, "-P", "-m", "branchpoint_cli", "exec", "--cwd", str(folder), *command]
     pipe = subprocess.PIPE
-    return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe)
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.usefixtures("home")

@@ -11,6 +11,7 @@ from tests.unit.outside.forwarded import PORT, ask, machine, says
 
 from branchpoint_cli.__main__ import main
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.outside.forwarding import Forward
 
 ONE = a_session("7f3c09d2ab41", "/home/me/notebook.ipynb")
@@ -88,6 +89,15 @@ def test_with_none_open_it_says_so(home: Home, capsys: pytest.CaptureFixture[str
     assert home.run.exists()
     assert main(["forward", str(PORT)]) == 1
     assert "no session is open" in capsys.readouterr().err
+
+
+def test_of_a_session_that_is_closed_it_says_so(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Journal.open(home.database) as journal:
+        journal.add_session(ONE)
+    assert main(["forward", str(PORT), "--session", "notebook"]) == 1
+    assert f"nobody has session {ONE.id} ({ONE.key}) open" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,21 @@
 import builtins
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.unit.cli.staffed import ID, staffed
-from tests.unit.lineage.facts import a_session
+from tests.unit.lineage.facts import a_branch, a_checkpoint, a_session
 from tests.unit.runtime.leftovers import CLOSED, OPEN, a_home, with_sessions
 
 from branchpoint_cli import create
 from branchpoint_cli.__main__ import main
 from branchpoint_cli.origin import Origin, note_origin, origin_of
 from branchpoint_vmruntime.control_facts import OpenSession
+from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import SessionRecord
+from branchpoint_vmruntime.lineage import BranchName, BranchState, SessionId, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 
 Captured = pytest.CaptureFixture[str]
@@ -86,6 +88,56 @@ def test_what_a_notebooks_kernel_has_open_is_refused(own_home: Home, capsys: Cap
         refused = words(capsys.readouterr().err)
     assert "notebook" in refused
     assert [one.id for one in there(own_home)] == [ID]
+
+
+def has_lent(home: Home) -> SessionRecord:
+    """The closed session's branch is lent; whom to: that one is closed too, and has saved more."""
+    borrower = a_session("borrower", "/notes/zu-ridge.ipynb")
+    with Journal.open(home.database) as journal:
+        ridge = journal.branches(SessionId(CLOSED))[0]
+        lent = replace(ridge, state=BranchState.LENT, lent_to=borrower.id)
+        journal.lend(lent, replace(borrower, start=lent.head))
+        there = a_checkpoint("c9", lent.head, session=borrower.id, label="there")
+        journal.add_checkpoint(there, advance=None)
+        journal.put_branch(a_branch("ridge", "c9", session=borrower.id, state=BranchState.PAUSED))
+        now = replace(borrower, start=lent.head, current=BranchName("ridge"))
+        journal.put_session(now)
+    return borrower
+
+
+def test_what_a_notebook_had_borrowed_is_given_back_and_said_to_stay(
+    home: Home, capsys: Captured
+) -> None:
+    borrower = has_lent(home)
+    assert main(["rm", borrower.id]) == 0
+    told = words(capsys.readouterr().out)
+    assert "is given back to zu-größe.ipynb" in told
+    assert "a checkpoint stays for now, because zu-größe.ipynb stands on it" in told
+    assert {one.id for one in there(home)} == {CLOSED, OPEN}
+
+
+@pytest.mark.parametrize("order", [(CLOSED, "borrower"), ("borrower", CLOSED)])
+def test_lender_and_borrower_go_together_in_any_order(
+    home: Home, capsys: Captured, order: tuple[str, str]
+) -> None:
+    borrower = has_lent(home)
+    assert main(["rm", *order]) == 0
+    assert [one.id for one in there(home)] == [OPEN]
+    assert not [*home.root.glob(f"*/{borrower.id}"), *home.root.glob(f"*/{CLOSED}")]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_lender_whose_branch_is_open_elsewhere_says_who_has_it(
+    home: Home, capsys: Captured
+) -> None:
+    borrower = has_lent(home)
+    (home.layers / borrower.id).mkdir()
+    with locked(home.layers / borrower.id, wait=False):
+        assert main(["rm", CLOSED]) == 1
+    told = words(capsys.readouterr().err)
+    assert "is open as '/notes/zu-ridge.ipynb', session borrower" in told
+    assert "`branchpoint rm borrower`" in told
+    assert len(there(home)) == 3
 
 
 @pytest.fixture

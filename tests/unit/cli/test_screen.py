@@ -68,6 +68,32 @@ def test_whoever_reads_no_further_is_no_error(
     assert shown.returncode in {0, 141}
 
 
+@pytest.mark.parametrize("words", [["tree"], ["tree", "--json"], ["completion", "bash"]])
+def test_what_cannot_be_written_is_said_in_words(
+    environment: Mapping[str, str], words: list[str]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        shown = subprocess.run(
+            [*COMMAND, *words], env=environment, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert shown.returncode == 1
+    told = shown.stderr.decode()
+    assert told.startswith("✗ what came of it cannot be written to standard output: No space left")
+    assert "Traceback" not in told
+
+
+def test_that_errors_cannot_be_told_changes_nothing(environment: Mapping[str, str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        shown = subprocess.run(
+            [*COMMAND, "tree", "nope"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            check=False,
+        )
+    assert (shown.returncode, shown.stdout) == (3, b"")
+
+
 def test_with_standard_output_closed_the_command_is_done_all_the_same(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -42,6 +42,42 @@ def test_a_checkpoint_is_told_as_json(own_home: Home, said: Said) -> None:
     assert (made["kind"], made["branch"], made["paused_ms"]) == ("user", "main", 46.2)
 
 
+def test_a_label_is_taken_as_an_option_too_but_not_twice(
+    own_home: Home, said: Said, capsys: Captured
+) -> None:
+    with staffed(own_home):
+        assert main(["checkpoint", "--label", "one", "--json"]) == 0
+        assert said()["label"] == "one"
+        with pytest.raises(SystemExit) as ended:
+            main(["checkpoint", "one", "--label", "two"])
+    assert ended.value.code == 2
+    assert "'one' and --label both say what it is called" in words(capsys.readouterr().err)
+
+
+def test_a_checkpoint_is_annotated_and_found_by_its_new_label(own_home: Home, said: Said) -> None:
+    with staffed(own_home):
+        main(["checkpoint", "one", "--note", "raw", "--json"])
+        made = said()
+        assert main(["annotate", "one", "--label", "geladen-加载", "--json"]) == 0
+        assert said() == made | {"label": "geladen-加载"}
+        assert main(["annotate", "geladen-加载", "--note", "", "--json"]) == 0
+        assert said()["note"] == ""
+        assert main(["annotate", "one", "--note", "x"]) == 3
+
+
+def test_to_annotate_with_nothing_is_a_wrong_call(own_home: Home, capsys: Captured) -> None:
+    with staffed(own_home), pytest.raises(SystemExit) as ended:
+        main(["annotate", "one"])
+    assert ended.value.code == 2
+    assert "give it a new --label, a --note, or both" in capsys.readouterr().err
+
+
+def test_the_base_is_not_annotated_and_it_is_said_why(own_home: Home, capsys: Captured) -> None:
+    with staffed(own_home):
+        assert main(["annotate", "base", "--label", "mine"]) == 1
+    assert "'base' is not this session's own" in words(capsys.readouterr().err)
+
+
 def test_forks_get_the_names_that_are_given(own_home: Home, said: Said) -> None:
     with staffed(own_home):
         assert main(["fork", "--names", "ridge, forest", "--json"]) == 0
@@ -272,3 +308,21 @@ def test_a_session_that_is_not_there_ends_with_three_and_what_may_have_been_mean
     told = words(capsys.readouterr().err)
     assert f"there is no session 'notebok'; there is: {ID} (notebook)" in told
     assert "did you mean 'notebook'?" in told
+
+
+def test_a_branch_that_is_here_again_for_the_asking_is_said_to_be(
+    own_home: Home, capsys: Captured
+) -> None:
+    with staffed(own_home) as staff:
+        main(["fork", "1", "--names", "ridge", "--json"])
+        assert staff.session is not None
+        staff.session.came_back.append(("ridge", "/notes/demo-ridge.ipynb"))
+        capsys.readouterr()
+        assert main(["switch", "ridge", "--json"]) == 0
+        told = capsys.readouterr()
+        assert "ridge is here again" in told.err
+        assert main(["switch", "main", "--json"]) == 0
+        assert capsys.readouterr().err == ""
+        staff.session.came_back.append(("ridge", "/notes/demo-ridge.ipynb"))
+        assert main(["drop", "ridge", "--json"]) == 0
+        assert "ridge is here again" in capsys.readouterr().err

@@ -25,6 +25,17 @@ def test_a_notebook_names_its_session_from_the_folder_one_is_in(
     assert named(name, [*SESSIONS, of_notebook]) is of_notebook
 
 
+@pytest.mark.parametrize("name", ["first", "first.ipynb"])
+def test_a_notebook_is_found_by_its_name_from_any_folder_if_no_other_bears_it(name: str) -> None:
+    first = a_session("aa0012345678", "/home/me/work/first.ipynb")
+    other = a_session("bb0012345678", "/home/me/work/other.ipynb")
+    assert named(name, [*SESSIONS, first, other]) is first
+    twin = a_session("cc0012345678", "/home/me/old/first.ipynb")
+    with pytest.raises(UsageError, match="could be any of: aa0012345678") as caught:
+        named(name, [*SESSIONS, first, other, twin])
+    assert "path" in caught.value.hint
+
+
 def test_the_start_of_two_ids_is_no_name() -> None:
     with pytest.raises(UsageError, match="could be any of: 7f3c09d2ab41"):
         named("7f3c", SESSIONS)

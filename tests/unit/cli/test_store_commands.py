@@ -24,7 +24,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[SmallSto
     made.session("7f3c09d2ab41")
     made.checkpoint("a", session="7f3c09d2ab41")
     made.checkpoint("b", "a", session="7f3c09d2ab41", advance=True)
-    made.checkpoint("left", "a", session="7f3c09d2ab41", kind=CheckpointKind.SAFETY)
+    safety, label = CheckpointKind.SAFETY, "before-rollback-1"
+    made.checkpoint("left", "a", session="7f3c09d2ab41", kind=safety, label=label)
     yield made
     made.journal.close()
 
@@ -34,7 +35,7 @@ def test_gc_says_what_went_why_and_what_is_free(
 ) -> None:
     assert main(["gc", "--checkpoints", "2"]) == 0
     first, last = capsys.readouterr().out.strip().splitlines()
-    assert first.startswith("✕ checkpoint left")
+    assert first.startswith("✕ checkpoint before-rollback-1")
     assert "/home/me/7f3c09d2ab41.ipynb" in first
     assert "there are more than 2, and what a rollback left is least costly to lose" in first
     assert last.endswith("are free")
@@ -46,7 +47,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(
 ) -> None:
     assert main(["gc", "--checkpoints", "2", "--dry-run"]) == 0
     first, last = capsys.readouterr().out.strip().splitlines()
-    assert first.startswith("✕ checkpoint left")
+    assert first.startswith("✕ checkpoint before-rollback-1")
     assert last.endswith("would be free   nothing was removed")
     assert (store.home.layers / "7f3c09d2ab41" / "left").exists()
 
@@ -89,7 +90,7 @@ def test_gc_as_json_says_what_goes_and_what_stays(
     assert main(["gc", "--checkpoints", "2", "--dry-run", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["dry_run"] is True
-    assert [each["name"] for each in said["removals"]] == ["left"]
+    assert [each["name"] for each in said["removals"]] == ["before-rollback-1"]
     assert said["freed_bytes"] == said["removals"][0]["bytes"] > 0
     (session,) = said["sessions"]
     assert {each["checkpoint"]: each["why"] for each in session["kept"]} == {
@@ -114,7 +115,7 @@ def test_damage_is_named_with_all_that_needs_it_and_ends_with_1(
     said = capsys.readouterr().out
     assert "✗ checkpoint a (a) is damaged" in said
     assert f"{memory}   its bytes are not those that were written" in said
-    assert "needed by b (b), left (left)" in said
+    assert "needed by b (b), before-rollback-1 (left)" in said
     assert "none of these can be restored" in said
     assert main(["verify", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)

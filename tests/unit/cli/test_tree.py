@@ -1,15 +1,27 @@
 """A lineage drawn with characters."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.unit.cli.staffed import ID, staffed
-from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint
+from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint, a_session
 
 from branchpoint_cli.__main__ import main
 from branchpoint_cli.drawing import Known, draw
+from branchpoint_vmruntime.errors import MachineEndedError
+from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import BranchState, CheckpointId, CheckpointKind
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    BranchState,
+    CheckpointId,
+    CheckpointKind,
+    SessionId,
+    SessionRecord,
+)
+from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.viewing import view_on_record
 
 CHECKPOINTS = [
     a_base(),
@@ -82,6 +94,17 @@ def test_an_open_session_is_drawn_with_the_memory_of_its_machines(
     assert tip.endswith("branch, live · current · 9.4 MB own, 432 MB shared")
 
 
+def test_a_branch_whose_machine_has_just_ended_is_drawn_as_lost(
+    own_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with staffed(own_home) as staff:
+        (machine,) = staff.workshop.living()
+        machine.failure = MachineEndedError("killed")
+        assert main(["tree"]) == 0
+        drawn = capsys.readouterr().out
+    assert "branch, lost · current" in drawn
+
+
 def test_a_closed_session_is_drawn_from_the_books(
     own_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,3 +120,52 @@ def test_a_closed_session_is_drawn_from_the_books(
         ("loaded", True),
     ]
     assert found["machines"] == []
+
+
+def has_lent(own_home: Home) -> SessionRecord:
+    """The session's branch is lent; whom to."""
+    with staffed(own_home):
+        main(["checkpoint", "loaded"])
+    with Journal.open(own_home.database) as journal:
+        (main_branch,) = journal.branches(SessionId(ID))
+        borrower = a_session("borrower", "/notes/demo-main.ipynb")
+        lent = replace(main_branch, state=BranchState.LENT, lent_to=borrower.id)
+        journal.lend(lent, replace(borrower, start=lent.head))
+    return borrower
+
+
+def test_a_lent_branch_is_drawn_with_the_notebook_that_has_it(
+    own_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    borrower = has_lent(own_home)
+    (own_home.layers / borrower.id).mkdir(parents=True)
+    capsys.readouterr()
+    with locked(own_home.layers / borrower.id, wait=False):
+        assert main(["tree", "notebook"]) == 0
+    drawn = capsys.readouterr().out
+    assert "branch, lent · current · open as 'demo-main.ipynb'" in drawn
+
+
+def test_one_whose_notebook_has_ended_is_drawn_as_it_will_be_given_back(
+    own_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    borrower = has_lent(own_home)
+    with Journal.open(own_home.database) as journal:
+        (lent,) = journal.lent()
+        there = a_checkpoint("c9", lent.head, session=borrower.id, label="there")
+        journal.add_checkpoint(there, advance=None)
+        journal.put_branch(a_branch("main", "c9", session=borrower.id, state=BranchState.PAUSED))
+        journal.put_session(replace(borrower, start=lent.head, current=BranchName("main")))
+    capsys.readouterr()
+    assert main(["tree", "notebook"]) == 0
+    drawn = capsys.readouterr().out.splitlines()
+    (place,) = [number for number, line in enumerate(drawn) if "there" in line]
+    assert "branch, paused · current" in drawn[place + 1]
+    assert main(["ls", "--json"]) == 0
+    lender = json.loads(capsys.readouterr().out)["sessions"][0]
+    assert [it["state"] for it in lender["branches"]] == ["paused"]
+    shown = view_on_record(own_home, ID).branches[0]
+    assert (shown.facts.state, shown.facts.head_label) == (BranchState.PAUSED, "there")
+    # Looking changes nothing.
+    with Journal.read(own_home.database) as journal:
+        assert journal.lent() == [lent]

@@ -1,6 +1,6 @@
 """A session of names alone, with the real edge: for operations that wake no machine."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,8 +13,10 @@ from tests.support.fake_streams import FakeChannel
 
 from branchpoint_kernel.commands import OutsideCommand
 from branchpoint_kernel.grammar import parse
+from branchpoint_kernel.lineage_still import Picture
 from branchpoint_kernel.outside_operations import OutsideOperations
 from branchpoint_kernel.rendering import as_html, as_text
+from branchpoint_vmruntime.branch_seam import MemoryUse
 from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.ledger import Decision, Draft, EntryKind, Outcome, OutcomeState, Usage
 from branchpoint_vmruntime.ledger.ledger import Ledger
@@ -26,12 +28,13 @@ from branchpoint_vmruntime.lineage import (
     CheckpointId,
     CheckpointKind,
     Moment,
+    Operation,
     SessionId,
 )
 from branchpoint_vmruntime.lineage.naming import resolve
 from branchpoint_vmruntime.outside.facts import OutsideSpec
 from branchpoint_vmruntime.outside.outside import Outside, View
-from branchpoint_vmruntime.session import MemoryUse, Session
+from branchpoint_vmruntime.session import Session
 
 SESSION = "s-paper"
 
@@ -78,6 +81,7 @@ class PaperSession:
         self.made = {name: PaperBranch(name, f"i-{name}") for name in names}
         self.current = self.made[names[0]]
         self.points: list[Checkpoint] = []
+        self.done: list[Operation] = []
 
     def branches(self) -> list[PaperBranch]:
         """All of them."""
@@ -92,6 +96,10 @@ class PaperSession:
     def checkpoints(self) -> list[Checkpoint]:
         """All of them."""
         return self.points
+
+    def operations(self) -> list[Operation]:
+        """All of them."""
+        return self.done
 
     def find(self, name: str) -> Checkpoint:
         """One of them."""
@@ -185,9 +193,10 @@ async def on_paper(*names: str, spec: OutsideSpec | None = None) -> AsyncGenerat
 class Asked:
     """Magics on a session of names."""
 
-    def __init__(self, session: PaperSession) -> None:
+    def __init__(self, session: PaperSession, folder: Path | None = None) -> None:
         self.session = session
-        self._operations = OutsideOperations(as_session(session))
+        self._operations = OutsideOperations(as_session(session), folder or Path("/nowhere"))
+        self.picture: Callable[[], Awaitable[Picture]] | None = None
         self.html = ""
         self.record: dict[str, Any] = {}
 
@@ -198,5 +207,6 @@ class Asked:
         assert isinstance(command, OutsideCommand)
         told = await self._operations.perform(command, inside)
         assert told.op == name
+        self.picture = told.picture
         self.html, self.record = as_html(told.lines), dict(told.more)
         return as_text(told.lines)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from branchpoint_kernel.commands import (
+    Annotate,
     AutoCheckpoint,
     Branches,
     Checkpoint,
@@ -38,6 +39,12 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True).filter
         ("checkpoint", "", Checkpoint(label=None, note="")),
         ("checkpoint", "a --note 'two words'", Checkpoint(label="a", note="two words")),
         ("checkpoint", "--note=x a  # said", Checkpoint(label="a", note="x")),
+        ("annotate", "a --label b", Annotate(checkpoint="a", label="b", note=None)),
+        (
+            "annotate",
+            "a --note 'two words' --label größe",
+            Annotate(checkpoint="a", label="größe", note="two words"),
+        ),
         ("fork", "3", Fork(count=3, start=None, names=(), same_random=False)),
         (
             "fork",
@@ -80,6 +87,10 @@ def test_a_line_becomes_its_command(name: str, line: str, command: object) -> No
         ("diff", "", "needs the name of a branch or checkpoint"),
         ("diff", "a b c", "does not know what to do with 'c'"),
         ("diff", "a --text", "--text needs a file after it"),
+        ("annotate", "", "needs the label of a checkpoint, or the start of its id"),
+        ("annotate", "a", "needs a new --label, a --note, or both"),
+        ("annotate", "a b --label c", "does not know what to do with 'b'"),
+        ("annotate", "a --label", "--label needs a text after it"),
         ("fork", "0", "makes 1 to 64 branches at a time, not 0"),
         ("fork", "999", "makes 1 to 64 branches at a time, not 999"),
         ("fork", "-1", "makes 1 to 64 branches at a time, not -1"),

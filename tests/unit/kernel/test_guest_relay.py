@@ -24,7 +24,7 @@ async def guest() -> AsyncGenerator[GuestKernel]:
         await kernel.close()
 
 
-async def run(kernel: GuestKernel, code: str, timeout_s: float = 10) -> dict[str, Any]:
+async def run(kernel: GuestKernel, code: str, timeout_s: float = 120) -> dict[str, Any]:
     """Have guestd run code."""
     await kernel.order("run " + json.dumps({"id": 7, "code": code, "timeout_s": timeout_s}))
     word, rest = await kernel.answer()
@@ -158,7 +158,7 @@ async def test_the_relay_ends_when_guestd_does() -> None:
     async with guest() as kernel:
         kernel.order_writer.close()
         await kernel.order_writer.wait_closed()
-        assert await asyncio.to_thread(kernel.relay.wait, 5) == 0
+        assert await asyncio.to_thread(kernel.relay.wait, 120) == 0
 
 
 @in_a_loop

@@ -4,7 +4,7 @@ from tests.support.fake_session import FakeSession
 from tests.support.front_end import in_a_loop
 
 from branchpoint_kernel.history import SOURCE_LIMIT, History, cell_of
-from branchpoint_vmruntime.lineage import Cell, OpenRequest
+from branchpoint_vmruntime.lineage import Cell, Moment, OpenRequest
 
 
 def a_cell(count: int, source: str = "x = 1") -> Cell:
@@ -73,3 +73,42 @@ async def test_each_branch_has_a_list_of_its_own() -> None:
         history.note_cell("other", a_cell(7))
         assert history.done("main") == ()
         assert history.done("other") == (a_cell(7),)
+
+
+@in_a_loop
+async def test_what_was_run_is_known_after_a_rollback_that_saved_nothing() -> None:
+    async with FakeSession() as session:
+        history = History(session)
+        await session.checkpoint("a")
+        history.note_cell("main", a_cell(1, "x = 'a long source'"))
+        await session.rollback("a", safety=False)
+        history.note_cell("main", a_cell(2))
+        assert [(it.id, it.count) for it in history.undone()] == [("cell-1", 1), ("cell-2", 2)]
+        assert history.done("main") == (a_cell(2),)
+
+
+@in_a_loop
+async def test_a_cell_that_ends_while_its_branch_is_being_saved_stays_on_its_line() -> None:
+    async with FakeSession() as session:
+        history = History(session)
+        history.note_cell("main", a_cell(1))
+
+        async def witness(branch: str) -> Moment:
+            moment = history.moment(branch)
+            # The machine runs on while what was saved is still being kept.
+            history.note_cell(branch, a_cell(2))
+            return moment
+
+        session.witness = witness
+        saved = await session.checkpoint("a")
+        assert saved.moment.done == (a_cell(1),)
+        assert history.done("main") == (a_cell(2),)
+
+
+@in_a_loop
+async def test_what_a_moment_that_nobody_could_tell_held_is_not_told_as_run_since() -> None:
+    async with FakeSession() as session:
+        history = History(session)
+        history.note_cell("main", a_cell(1))
+        await session.checkpoint("a")
+        assert history.done("main") == ()

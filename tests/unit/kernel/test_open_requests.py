@@ -81,6 +81,20 @@ def test_a_question_is_open_until_it_is_answered() -> None:
     assert requests.execution.question == ""
 
 
+def test_an_interrupt_ends_what_was_asked_before_it_alone() -> None:
+    requests, cell = OpenRequests(), an_execution()
+    requests.note_sent(cell, 4)
+    asked = an_answer(cell, Channel.STDIN, "input_request", prompt="who? ")
+    requests.note_heard(asked)
+    before = requests.asking()
+    requests.note_heard(asked)
+    requests.note_ended(before)
+    assert requests.asking()
+    requests.note_ended(requests.asking())
+    assert not requests.asking()
+    assert requests.execution is not None
+
+
 def test_what_was_open_at_the_checkpoint_is_open_in_the_woken_kernel() -> None:
     before, cell = OpenRequests(), an_execution()
     before.note_sent(cell, 4)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.support.carrying import start
@@ -60,7 +61,7 @@ async def test_a_checkpoint_during_input_remembers_the_question() -> None:
     async with open_notebook() as notebook:
         notebook.session.keeps_variables = False
         sent = notebook.send("input('name? ')", allow_stdin=True)
-        await notebook.client.get_stdin_msg(timeout=20)
+        await notebook.client.get_stdin_msg(timeout=120)
         await ask(notebook, magic("checkpoint", "asking"))
         (request,) = notebook.session.checkpoints()[-1].moment.open
         assert '"name? "' in request.question
@@ -68,6 +69,33 @@ async def test_a_checkpoint_during_input_remembers_the_question() -> None:
         await notebook.answer(sent)
         await ask(notebook, magic("checkpoint", "answered"))
         assert notebook.session.checkpoints()[-1].moment.open == ()
+
+
+@in_a_loop
+async def test_a_checkpoint_after_a_question_was_interrupted_remembers_none(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    async with open_notebook() as notebook:
+        notebook.session.keeps_variables = False
+        code = (
+            "import os, time\ntry: input('name? ')\nexcept KeyboardInterrupt: print('on')\n"
+            f"while os.path.exists({str(gate)!r}): time.sleep(.02)\ninput('again? ')"
+        )
+        sent = notebook.send(code, allow_stdin=True)
+        await notebook.client.get_stdin_msg(timeout=120)
+        await notebook.reply(notebook.control("interrupt_request"), "control")
+        await notebook.wait_output(sent, "on")
+        await ask(notebook, magic("checkpoint", "interrupted"))
+        (request,) = [it for it in notebook.session.checkpoints()[-1].moment.open if it.cell.source]
+        assert request.cell.source == code
+        assert request.question == ""
+        gate.rmdir()
+        await notebook.client.get_stdin_msg(timeout=120)
+        await ask(notebook, magic("checkpoint", "again"))
+        (request,) = [it for it in notebook.session.checkpoints()[-1].moment.open if it.cell.source]
+        assert '"again? "' in request.question
+        notebook.client.input("Ada")
+        await notebook.answer(sent)
 
 
 @in_a_loop
@@ -101,6 +129,23 @@ async def test_what_cannot_be_understood_is_answered_in_words() -> None:
     async with open_notebook() as notebook:
         for request in ({"do": "dance"}, {}, magic("dance"), magic("fork", "many")):
             assert (await ask(notebook, request))["status"] == "error"
+
+
+@in_a_loop
+async def test_a_call_whose_turn_comes_once_its_moment_is_left_behind_is_not_carried_out() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%checkpoint one")
+        running = await start(notebook)
+        calls = notebook.session.current.calls
+        async with notebook.session.turn():
+            calls.ask(magic("checkpoint", "late"))
+            await asyncio.sleep(0.1)
+            await notebook.session.rollback("one", safety=False)
+        answer = await notebook.answer(running.id)
+        assert answer.status == "error"
+        assert "went on from another moment" in answer.text
+        await notebook.run("%branches")
+        assert "late" not in [point.label for point in notebook.session.checkpoints()]
 
 
 @in_a_loop
@@ -150,7 +195,7 @@ def names(session: FakeSession, state: str) -> list[str]:
 
 
 async def until(notebook: Notebook, condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not condition():
             await notebook.listen(0.05)
 

@@ -1,5 +1,6 @@
 """Cells through the whole proxy: a stock client, the relay on both sides, a stock ipykernel."""
 
+from tests.support.carrying import hold
 from tests.support.front_end import in_a_loop, open_notebook
 
 
@@ -95,11 +96,11 @@ async def test_a_magic_waits_for_the_cells_sent_before_it() -> None:
 @in_a_loop
 async def test_an_error_aborts_the_magics_and_cells_queued_behind_it() -> None:
     async with open_notebook() as notebook:
-        sent = [
-            notebook.send(code)
-            for code in ("import time; time.sleep(.3); 1/0", "2", "%checkpoint a", "print(3)")
-        ]
-        answers = [await notebook.answer(each) for each in sent]
+        first = await hold(notebook, then="1/0")
+        sent = [notebook.send(code) for code in ("2", "%checkpoint a", "print(3)")]
+        await notebook.taken_in()
+        first.end()
+        answers = [await notebook.answer(each) for each in (first.id, *sent)]
         statuses = [answer.status for answer in answers]
         assert statuses == ["error", "aborted", "aborted", "aborted"]
         assert answers[2].types == ["busy", "idle"]
@@ -109,15 +110,20 @@ async def test_an_error_aborts_the_magics_and_cells_queued_behind_it() -> None:
 @in_a_loop
 async def test_an_error_that_is_not_to_stop_lets_the_queue_go_on() -> None:
     async with open_notebook() as notebook:
-        notebook.send("import time; time.sleep(.2); 1/0", stop_on_error=False)
-        assert (await notebook.answer(notebook.send("%checkpoint a"))).status == "ok"
+        first = await hold(notebook, then="1/0", stop_on_error=False)
+        behind = notebook.send("%checkpoint a")
+        await notebook.taken_in()
+        first.end()
+        assert (await notebook.answer(behind)).status == "ok"
 
 
 @in_a_loop
 async def test_an_error_in_a_magic_aborts_what_is_queued_behind_it() -> None:
     async with open_notebook() as notebook:
-        notebook.send("import time; time.sleep(.3)")
+        first = await hold(notebook)
         wrong, behind = notebook.send("%rollback nowhere"), notebook.send("print(1)")
+        await notebook.taken_in()
+        first.end()
         answer = await notebook.answer(wrong)
         assert answer.status == "error"
         assert "there is no checkpoint 'nowhere'; there is: base" in answer.text
@@ -128,8 +134,10 @@ async def test_an_error_in_a_magic_aborts_what_is_queued_behind_it() -> None:
 async def test_a_rollback_drops_the_cells_queued_behind_it_and_says_so() -> None:
     async with open_notebook() as notebook:
         await notebook.run("%checkpoint a")
-        notebook.send("import time; time.sleep(.3)")
+        first = await hold(notebook)
         back, *behind = (notebook.send(code) for code in ("%rollback a", "1", "%branches"))
+        await notebook.taken_in()
+        first.end()
         answer = await notebook.answer(back)
         assert "2 queued cells were dropped" in answer.text
         assert answer.record["dropped_cells"] == 2
@@ -140,8 +148,10 @@ async def test_a_rollback_drops_the_cells_queued_behind_it_and_says_so() -> None
 async def test_a_rollback_that_keeps_the_queue_lets_the_cells_behind_it_run() -> None:
     async with open_notebook() as notebook:
         await notebook.run("x = 1\n%checkpoint a\nx = 2")
-        notebook.send("import time; time.sleep(.3)")
+        first = await hold(notebook)
         back, *behind = (notebook.send(code) for code in ("%rollback a --keep-queue", "x", "x + 1"))
+        await notebook.taken_in()
+        first.end()
         answer = await notebook.answer(back)
         assert "dropped" not in answer.text
         assert answer.record["dropped_cells"] == 0

@@ -1,8 +1,13 @@
 """Comms and widgets through the whole proxy, while the kernel behind them changes."""
 
+import asyncio
 from typing import Any
 
+from tests.support.carrying import start
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
+from tests.unit.kernel.test_proxy_calls import magic
+
+from branchpoint_kernel.widget_states import CONTROL
 
 OPEN = "import comm\nmine = comm.create_comm(target_name='t', data={'n': 1})\nmine.comm_id"
 
@@ -59,3 +64,78 @@ async def test_widgets_say_their_state_when_the_notebook_comes_back_to_them() ->
             if kind == "comm_msg" and content["data"].get("method") == "update"
         ]
         assert 7 in [state.get("value") for state in states]
+
+
+@in_a_loop
+async def test_a_page_that_asks_for_widgets_where_there_are_none_is_refused_in_silence() -> None:
+    async with open_notebook() as notebook:
+        content: dict[str, Any] = {"comm_id": "asked", "target_name": CONTROL, "data": {}}
+        send(notebook, "comm_open", content)
+        while ("comm_close", {"comm_id": "asked", "data": {}}) not in comm_messages(notebook):
+            await notebook.hear()
+        await notebook.run("print('mine')")
+        printed = [it["content"]["text"] for it in notebook.seen if it["msg_type"] == "stream"]
+        assert printed == ["mine\n"]
+
+
+@in_a_loop
+async def test_a_switch_to_a_kernel_in_the_middle_of_something_does_not_wait_for_that() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names other")
+        opened = await notebook.run(OPEN)
+        other = notebook.session.branch("other")
+        long = asyncio.create_task(other.run("import time; time.sleep(600)"))
+        try:
+            assert (await notebook.run("%switch other")).status == "ok"
+            assert (await notebook.run("%switch main")).status == "ok"
+            assert (await notebook.run("mine.comm_id")).text == opened.text
+        finally:
+            long.cancel()
+            await asyncio.wait({long})
+
+
+@in_a_loop
+async def test_a_kernel_that_was_busy_when_it_was_left_changes_no_widgets_any_more() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names other")
+        await notebook.run(OPEN)
+        running = await start(notebook)
+        for name in ("other", "main", "other"):
+            async with notebook.session.turn():
+                await notebook.session.switch(name)
+            await notebook.listen(0.3)
+        assert [kind for kind, _ in comm_messages(notebook)][-1] == "comm_close"
+        notebook.seen.clear()
+        running.end()
+        await notebook.answer(running.id)
+        await notebook.listen(0.5)
+        assert comm_messages(notebook) == []
+
+
+@in_a_loop
+async def test_comms_are_in_step_after_code_has_rolled_back_or_switched() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names other\n%checkpoint one")
+        comm_id = (await notebook.run(OPEN)).text.strip().strip("'")
+        running = await start(notebook)
+        notebook.session.current.calls.ask(magic("switch", "other"))
+        assert (await hear_of_comm(notebook, "comm_close"))["comm_id"] == comm_id
+        running.end()
+        await notebook.answer(running.id)
+        await notebook.run("%switch main")
+        await start(notebook)
+        notebook.session.current.calls.ask(magic("rollback", "one"))
+        assert (await hear_of_comm(notebook, "comm_close"))["comm_id"] == comm_id
+
+
+async def hear_of_comm(notebook: Notebook, kind: str) -> Any:
+    """The next message of that kind."""
+    while (message := await notebook.hear())["msg_type"] != kind:
+        pass
+    return message["content"]
+
+
+def send(notebook: Notebook, message_type: str, content: dict[str, Any]) -> None:
+    """A request on shell."""
+    message = notebook.client.session.msg(message_type, content)
+    notebook.client.shell_channel.send(message)

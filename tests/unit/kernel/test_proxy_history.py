@@ -1,6 +1,7 @@
 """Going back by cells through the whole proxy: undo, automatic checkpoints, previews."""
 
 import pytest
+from tests.support.carrying import start
 from tests.support.fake_session import FakeSession
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
@@ -74,6 +75,30 @@ async def test_a_checkpoint_that_fails_is_said_under_the_cell_and_fails_nothing(
         await notebook.wait_output(message_id, "autocheckpoint failed: the disk is full")
         assert (await notebook.run("x")).status == "ok"
         assert "the last one failed" in (await notebook.run("%autocheckpoint")).text
+
+
+@pytest.mark.parametrize("parks_main", [True, False])
+@in_a_loop
+async def test_a_branch_that_ended_before_it_could_be_saved_by_itself_is_let_be(
+    *, parks_main: bool
+) -> None:
+    async with open_notebook() as notebook:
+        session = notebook.session
+        await notebook.run("%fork 1 --names other")
+        await notebook.run("%autocheckpoint on")
+        running = await start(notebook)
+        async with session.turn():
+            running.end()
+            await notebook.answer(running.id)
+            await session.switch("other")
+            if parks_main:
+                await session.keep("other")
+            else:
+                await session.drop(["main"])
+        assert (await notebook.run("1")).status == "ok"
+        assert "failed" not in (await notebook.run("%autocheckpoint")).text
+        said = [m["content"]["text"] for m in notebook.seen if m["msg_type"] == "stream"]
+        assert not [text for text in said if "autocheckpoint failed" in text]
 
 
 def cannot_save(session: FakeSession) -> None:

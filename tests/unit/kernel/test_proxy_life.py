@@ -5,11 +5,13 @@ import json
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.carrying import hold, saving_by_itself
 from tests.support.fake_session import FakeSession
-from tests.support.front_end import Notebook, in_a_loop, open_notebook, open_with
+from tests.support.front_end import Notebook, comes_true, in_a_loop, open_notebook, open_with
 
 from branchpoint_kernel import relay as relay_module
 from branchpoint_kernel import vigil as vigil_module
@@ -40,7 +42,7 @@ async def test_an_interrupt_stops_an_awaiting_cell_and_the_nudge_stays_unseen() 
     async with open_notebook() as notebook:
         sent = notebook.send("import asyncio; print('on', flush=True); await asyncio.sleep(30)")
         await notebook.wait_output(sent, "on")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await interrupt(notebook)
             assert (await notebook.answer(sent)).status == "error"
         mine = {sent} | {
@@ -53,11 +55,12 @@ async def test_an_interrupt_stops_an_awaiting_cell_and_the_nudge_stays_unseen() 
 
 
 @in_a_loop
-async def test_an_interrupt_stops_a_cell_in_every_branch_it_runs_in() -> None:
+async def test_an_interrupt_stops_a_cell_in_every_branch_it_runs_in(tmp_path: Path) -> None:
     async with open_notebook() as notebook:
         await notebook.run("%fork 2 --names a,b")
-        sent = notebook.send("%%branch all\nimport time\ntime.sleep(30)")
-        await asyncio.sleep(0.5)
+        note = f"pathlib.Path({str(tmp_path)!r}, branch.name).touch()"
+        sent = notebook.send(f"%%branch all\nimport pathlib, time\n{note}\ntime.sleep(300)")
+        await comes_true(lambda: {path.name for path in tmp_path.iterdir()} == {"a", "b"})
         await interrupt(notebook)
         answer = await notebook.answer(sent)
         assert [run["failure"].split(":")[0] for run in answer.record["runs"]] == [
@@ -80,7 +83,7 @@ async def test_an_interrupt_of_an_idle_kernel_is_acknowledged() -> None:
 async def test_a_question_reaches_who_executed_and_the_answer_comes_back(code: str) -> None:
     async with open_notebook() as notebook:
         sent = notebook.send(code, allow_stdin=True)
-        question = await notebook.client.get_stdin_msg(timeout=20)
+        question = await notebook.client.get_stdin_msg(timeout=120)
         assert question["content"] == {"prompt": "name? ", "password": False}
         assert question["parent_header"]["msg_id"] == sent
         notebook.client.input("Ada")
@@ -97,29 +100,25 @@ async def test_a_question_nobody_can_answer_is_an_error() -> None:
 @in_a_loop
 async def test_control_answers_while_a_cell_runs() -> None:
     async with open_notebook() as notebook:
-        sent = notebook.send("import time; time.sleep(1)")
+        running = await hold(notebook)
         reply = await notebook.reply(notebook.control("kernel_info_request"), "control")
         assert reply["content"]["language_info"]["name"] == "python"
-        assert not [m for m in notebook.seen if m["msg_type"] == "execute_reply"]
-        await notebook.answer(sent)
+        running.end()
+        assert (await notebook.answer(running.id)).status == "ok"
 
 
 @in_a_loop
 async def test_a_subshell_runs_while_a_cell_does() -> None:
     async with open_notebook() as notebook:
         made = await notebook.reply(notebook.control("create_subshell_request"), "control")
-        sent = notebook.send("import time; time.sleep(1)")
+        running = await hold(notebook)
         request = notebook.client.session.msg("execute_request", {"code": "print('beside')"})
         request["header"]["subshell_id"] = made["content"]["subshell_id"]
         notebook.client.shell_channel.send(request)
         answer = await notebook.answer(request["header"]["msg_id"])
         assert answer.text == "beside\n"
-        assert not [
-            m
-            for m in notebook.seen
-            if m["parent_header"].get("msg_id") == sent and m["msg_type"] == "execute_reply"
-        ]
-        await notebook.answer(sent)
+        running.end()
+        assert (await notebook.answer(running.id)).status == "ok"
 
 
 @in_a_loop
@@ -139,7 +138,7 @@ async def test_buffers_pass_byte_for_byte_both_ways() -> None:
         message = session.msg("comm_msg", {"comm_id": "c", "data": {}})
         session.send(shell.socket, message, buffers=[data, b""])
         while True:
-            back = await notebook.client.get_iopub_msg(timeout=20)
+            back = await notebook.client.get_iopub_msg(timeout=120)
             if back["msg_type"] == "comm_msg":
                 break
         assert [bytes(buffer) for buffer in back["buffers"]] == [data, b""]
@@ -210,18 +209,26 @@ async def test_a_subscriber_is_welcomed() -> None:
 @in_a_loop
 async def test_a_subscriber_is_told_the_state_which_others_learnt_before_it_came() -> None:
     async with open_notebook() as notebook:
-        sent = notebook.send("print('on', flush=True); import time; time.sleep(0.5)")
-        await notebook.wait_output(sent, "on")
+        running = await hold(notebook)
         assert await state_told_to_a_newcomer(notebook) == "busy"
-        await notebook.answer(sent)
+        running.end()
+        await notebook.answer(running.id)
         assert await state_told_to_a_newcomer(notebook) == "idle"
+
+
+@in_a_loop
+async def test_a_subscriber_that_comes_while_a_branch_is_saved_by_itself_is_told_of_idle() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%autocheckpoint on")
+        async with saving_by_itself(notebook):
+            assert await state_told_to_a_newcomer(notebook) == "idle"
 
 
 async def state_told_to_a_newcomer(notebook: Notebook) -> str:
     second: Any = notebook.client.connect_iopub()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     try:
         while True:
-            message = await notebook.client.get_iopub_msg(timeout=20)
+            message = await notebook.client.get_iopub_msg(timeout=120)
             if message["msg_type"] == "status" and not message["parent_header"]:
                 return message["content"]["execution_state"]
     finally:
@@ -231,8 +238,7 @@ async def state_told_to_a_newcomer(notebook: Notebook) -> str:
 @in_a_loop
 async def test_the_heart_beats() -> None:
     async with open_notebook() as notebook:
-        await asyncio.sleep(0.3)
-        assert notebook.client.hb_channel.is_beating()
+        await comes_true(notebook.client.hb_channel.is_beating)
 
 
 @in_a_loop
@@ -297,6 +303,7 @@ def test_of_cells_that_wait_long_for_the_machine_the_first_says_for_what_step_by
                 yield Opened(session, "")
 
         async with open_with(opening, FakeSession()) as notebook:
+            await comes_true(lambda: working)
             hidden = notebook.send("pass", silent=True)
             first, second = notebook.send("print('one')"), notebook.send("print('two')")
             await notebook.wait_output(first, "  Debian packages ...")
@@ -332,7 +339,10 @@ async def test_control_requests_before_the_machine_is_up_wait_for_it() -> None:
 
 
 @in_a_loop
-async def test_before_the_machine_is_up_kernel_info_is_answered_and_cells_wait() -> None:
+async def test_before_the_machine_is_up_kernel_info_is_answered_and_cells_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay_module, "TELL_AFTER_S", 3600.0)
     go_on = asyncio.Event()
 
     @asynccontextmanager

@@ -74,7 +74,7 @@ async def test_going_back_names_what_it_does_not_undo() -> None:
 async def test_a_secrets_value_is_asked_for_unseen_and_shown_nowhere() -> None:
     async with open_notebook() as notebook:
         sent = notebook.send("%secrets add API_TOKEN --host api.example.org", allow_stdin=True)
-        asked = await notebook.client.get_stdin_msg(timeout=20)
+        asked = await notebook.client.get_stdin_msg(timeout=120)
         assert asked["content"] == {"prompt": "API_TOKEN: ", "password": True}
         assert asked["parent_header"]["msg_id"] == sent
         notebook.client.input("s3cr3t-value")
@@ -99,7 +99,7 @@ async def test_where_nobody_can_be_asked_a_secret_is_refused_with_what_to_type()
 async def test_an_interrupt_ends_the_question_for_a_secret() -> None:
     async with open_notebook() as notebook:
         sent = notebook.send("%secrets add API_TOKEN --host api.example.org", allow_stdin=True)
-        await notebook.client.get_stdin_msg(timeout=20)
+        await notebook.client.get_stdin_msg(timeout=120)
         await notebook.reply(notebook.control("interrupt_request"), "control")
         answer = await notebook.answer(sent)
         assert answer.status == "error"
@@ -139,7 +139,7 @@ async def test_a_copy_shows_how_far_it_is_holds_up_nothing_and_is_ended_by_an_in
         asked = await ask_inside(notebook, "checkpoint", "meanwhile")
         assert asked["status"] == "ok"
         while not any(shows(message, "of 5.0 MB") for message in notebook.seen):
-            notebook.seen.append(await notebook.client.get_iopub_msg(timeout=20))
+            notebook.seen.append(await notebook.client.get_iopub_msg(timeout=120))
         await notebook.reply(notebook.control("interrupt_request"), "control")
         answer = await notebook.answer(sent)
         assert answer.status == "error"
@@ -176,7 +176,7 @@ async def test_a_copy_asked_for_inside_holds_up_no_other_call_and_ends_with_its_
         assert (await ask_inside(notebook, "checkpoint", "meanwhile"))["status"] == "ok"
         calls.note_gone(number)
         go_on.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await cut.wait()
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.support.fake_branch import FakeBranch
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
-from branchpoint_vmruntime.errors import DamagedError, UsageError
+from branchpoint_vmruntime.errors import BudgetError, DamagedError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
 
 RESUMED = "▶ main resumed in 0.11 s, paused "
@@ -76,7 +76,7 @@ async def test_completion_inspection_and_comm_messages_resume_quietly() -> None:
         message = notebook.client.session.msg("comm_msg", {"comm_id": "c", "data": {"n": 7}})
         notebook.client.shell_channel.send(message)
         while is_paused(notebook):
-            await notebook.client.get_iopub_msg(timeout=20)
+            await notebook.client.get_iopub_msg(timeout=120)
 
 
 @in_a_loop
@@ -165,6 +165,47 @@ async def test_a_cell_in_several_branches_runs_in_those_that_come_up_and_waits_f
         assert "files are gone of 'paused-b-1'" in answer.text
         assert alone.reply["content"]["ename"] == "DamagedError"
         assert session.branch("a").state is BranchState.PAUSED
+
+
+@in_a_loop
+async def test_a_cell_in_several_branches_runs_in_those_that_are_left_when_one_has_come_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 2 --names a,b")
+        await notebook.run("%pause b")
+        session = notebook.session
+        awake = session.awake
+
+        async def as_a_ends(name: str | None = None) -> FakeBranch:
+            relay = session.branch("a").kernel.guest.relay
+            relay.kill()
+            relay.wait()
+            return await awake(name)
+
+        monkeypatch.setattr(session, "awake", as_a_ends)
+        answer = await notebook.run("%%branch all\nbranch.name")
+        assert [run["status"] for run in answer.record["runs"]] == ["error", "ok"]
+        assert "'b'" in answer.text
+
+
+@in_a_loop
+async def test_a_cell_in_several_branches_runs_in_those_whose_budgets_let_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 2 --names a,b")
+
+        def not_a(branch: str) -> None:
+            if branch == "a":
+                raise BudgetError("a has run for as long as it may")
+
+        monkeypatch.setattr(notebook.session.outside.stopping, "require", not_a)
+        answer = await notebook.run("%%branch all\nbranch.name")
+        assert [run["status"] for run in answer.record["runs"]] == ["error", "ok"]
+        assert "for as long as it may" in answer.text
+        alone = await notebook.run("%%branch a\nbranch.name")
+        assert alone.reply["content"]["ename"] == "BudgetError"
 
 
 @in_a_loop

@@ -1,8 +1,11 @@
 """What a cell is told when its guest is silent or heeds no interrupt, through the whole proxy."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
-from tests.support.carrying import start
-from tests.support.front_end import in_a_loop, open_notebook
+from tests.support.carrying import hold, start
+from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
 from branchpoint_kernel import vigil as vigil_module
 
@@ -65,13 +68,115 @@ async def test_an_interrupt_without_effect_is_told_and_magics_wait_no_longer(
         assert (await notebook.answer(back)).status == "ok"
 
 
+async def interrupt_without_effect(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def have_no_effect() -> None:
+        pass
+
+    monkeypatch.setattr(notebook.session.current, "interrupt", have_no_effect)
+    notebook.control("interrupt_request")
+    await hear_of(notebook, "has not ended the cell")
+
+
+async def hear_of(notebook: Notebook, words: str) -> None:
+    """Until they are printed, or in something that is displayed."""
+    said = ""
+    while words not in said:
+        content = (await notebook.hear())["content"]
+        said = content.get("text", "") + content.get("data", {}).get("text/plain", "")
+
+
 @in_a_loop
-async def test_an_interrupt_with_effect_is_not_commented_on() -> None:
+async def test_a_magic_passes_plain_cells_that_wait_for_one_that_heeds_no_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%checkpoint saved")
+        running = await start(notebook)
+        behind = notebook.send("1")
+        await interrupt_without_effect(notebook, monkeypatch)
+        back = notebook.send("%rollback saved --no-safety")
+        assert (await notebook.answer(behind)).status == "aborted"
+        assert (await notebook.answer(running.id)).status == "error"
+        assert (await notebook.answer(back)).status == "ok"
+
+
+@pytest.mark.parametrize("cell", ["%checkpoint never", "%branches\n2", "%%branch main\n"])
+@in_a_loop
+async def test_a_magic_passes_a_cell_of_ours_whose_code_heeds_no_interrupt(
+    monkeypatch: pytest.MonkeyPatch, cell: str
+) -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%checkpoint saved")
+        sent = await hold_ours(notebook, cell)
+        await interrupt_without_effect(notebook, monkeypatch)
+        back = notebook.send("%rollback saved --no-safety")
+        answer = await notebook.answer(sent)
+        assert answer.status == "error"
+        assert "heeds no interrupt" in answer.text
+        assert "%rollback saved" in answer.text
+        assert (await notebook.answer(back)).status == "ok"
+        assert (await notebook.run("1")).text == "1\n"
+
+
+@pytest.mark.parametrize("cell", ["%checkpoint never", "%branches\n2", "%%branch main\n"])
+@in_a_loop
+async def test_a_magic_passes_a_cell_of_ours_whose_machine_is_silent(cell: str) -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%checkpoint saved")
+        sent = await hold_ours(notebook, cell)
+        notebook.session.current.silent = True
+        back = notebook.send("%rollback saved --no-safety")
+        answer = await notebook.answer(sent)
+        assert answer.reply["content"]["status"] == "error"
+        assert "did not answer" in answer.text
+        assert (await notebook.answer(back)).status == "ok"
+
+
+async def hold_ours(notebook: Notebook, cell: str) -> str:
+    """Send a cell of ours whose code waits in the current kernel; its id once it runs."""
+    if "%%branch" not in cell:
+        return (await hold(notebook, then=cell)).id
+    sent = notebook.send(f"{cell}import time; print('waiting'); time.sleep(600)")
+    await hear_of(notebook, "waiting")
+    return sent
+
+
+@in_a_loop
+async def test_code_beside_magics_is_refused_while_what_runs_heeds_no_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notebook() as notebook:
+        running = await start(notebook)
+        await interrupt_without_effect(notebook, monkeypatch)
+        for cell in ("%branches\n1", "%%branch main\n1"):
+            answer = await notebook.run(cell)
+            assert answer.status == "error"
+            assert "heeds no interrupt" in answer.text
+        running.end()
+        assert (await notebook.answer(running.id)).status == "ok"
+
+
+@in_a_loop
+async def test_an_interrupt_with_effect_is_not_commented_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        """Whoever waits for the effect has waited long enough once it is there."""
+        if seconds == vigil_module.INTERRUPT_HEEDED_WITHIN_S:
+            await over.wait()
+        else:
+            await asyncio.sleep(seconds)
+
+    waiting = SimpleNamespace(sleep=sleep, gather=asyncio.gather)
+    monkeypatch.setattr(vigil_module, "asyncio", waiting)
     async with open_notebook() as notebook:
         running = await start(notebook)
         notebook.control("interrupt_request")
         answer = await notebook.answer(running.id)
         assert answer.reply["content"]["ename"] == "KeyboardInterrupt"
+        over.set()
         await notebook.listen(0.5)
         assert "has not ended" not in (await notebook.answer(running.id)).text
         running.end()

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.support.carrying import hold
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
 from branchpoint_vmruntime.lineage import BranchState
@@ -28,10 +29,10 @@ async def test_a_cell_in_a_branch_rolled_back_from_outside_ends_saying_so() -> N
     async with open_notebook() as notebook:
         await notebook.run("%checkpoint one")
         notebook.session.keeps_variables = False
-        sent = notebook.send("import time; print('on'); time.sleep(60)")
+        sent = notebook.send("import time; print('on'); time.sleep(600)")
         await notebook.wait_output(sent, "on")
         behind = notebook.send("behind = True")
-        await asyncio.sleep(0.2)
+        await notebook.taken_in()
         async with notebook.session.turn():
             await notebook.session.rollback("one", safety=False)
         answer = await notebook.answer(sent)
@@ -72,7 +73,7 @@ async def test_comms_are_reconciled_after_a_rollback_from_outside() -> None:
 async def until(notebook: Notebook, kind: str) -> dict[str, dict[str, str]]:
     """The next message of a kind that is published."""
     while True:
-        message = await notebook.client.get_iopub_msg(timeout=20)
+        message = await notebook.client.get_iopub_msg(timeout=120)
         if message["msg_type"] == kind:
             return message
 
@@ -93,10 +94,10 @@ async def test_what_comes_from_outside_waits_for_the_kernels_own_turn_and_cells_
 async def test_a_branch_is_not_paused_from_outside_while_a_cell_runs_in_it() -> None:
     async with open_notebook() as notebook:
         assert not notebook.session.executes("main")
-        sent = notebook.send("import time; print('on'); time.sleep(1)")
-        await notebook.wait_output(sent, "on")
+        running = await hold(notebook)
         assert notebook.session.executes("main")
-        await notebook.answer(sent)
+        running.end()
+        await notebook.answer(running.id)
         assert not notebook.session.executes("main")
 
 

@@ -20,6 +20,7 @@ from branchpoint_vmruntime.lineage import (
     SessionId,
     SessionRecord,
 )
+from branchpoint_vmruntime.loan import Loan
 from branchpoint_vmruntime.session import Session
 
 NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
@@ -47,6 +48,7 @@ class LeftSession:
     """A session as a new kernel finds it."""
 
     record = RECORD
+    loan: Loan | None = None
 
     @property
     def image(self) -> "LeftSession":
@@ -145,8 +147,54 @@ def test_nothing_is_said_after_a_restart_by_the_user_but_long_after_it_is(
     assert len(Returning(session, tmp_path / "s", RECORD.key).say()) == 1
 
 
+def test_a_later_kernel_knows_that_the_lineage_was_shown(tmp_path: Path) -> None:
+    session = left([], [])
+    returning = Returning(session, tmp_path / "s", RECORD.key)
+    assert not returning.lineage_was_shown
+    returning.note_lineage_shown()
+    assert Returning(session, tmp_path / "s", RECORD.key).lineage_was_shown
+
+
+def test_where_that_cannot_be_kept_nothing_fails(tmp_path: Path) -> None:
+    returning = Returning(left([], []), tmp_path / "s", RECORD.key)
+    (tmp_path / "s").write_text("no folder")
+    returning.note_lineage_shown()
+    assert not returning.lineage_was_shown
+
+
 def test_a_kernel_beside_another_says_that_its_session_is_its_own(tmp_path: Path) -> None:
     beside = LeftSession([], [])
     beside.record = replace(RECORD, key="a.ipynb (2)")
     (said,) = Returning(cast("Session", beside), tmp_path, RECORD.key).say()
     assert "another kernel has this notebook's session open" in said["text/plain"]
+
+
+LOAN = Loan(branch=BranchName("ridge"), index=1, lender="/notes/demo.ipynb", lent=True)
+
+
+@pytest.mark.parametrize(
+    ("loan", "words"),
+    [
+        (LOAN, "this is ridge of demo.ipynb   as it was opened · shut this kernel down"),
+        (replace(LOAN, resumes=True), "this is ridge of demo.ipynb   from where it has come to"),
+        (replace(LOAN, lent=False, parted=True), "demo.ipynb has gone on with ridge by itself"),
+        (
+            replace(LOAN, lent=False, parted=True, unanswered=True),
+            "demo.ipynb was too busy to lend ridge again",
+        ),
+    ],
+)
+def test_a_notebook_that_continues_a_branch_says_whose_and_offers_no_way_back(
+    tmp_path: Path, loan: Loan, words: str
+) -> None:
+    session = LeftSession(TWO, [LOADED, AUTO])
+    session.loan = loan
+    (said,) = Returning(cast("Session", session), tmp_path, RECORD.key).say()
+    assert words in said["text/plain"]
+    assert "was here before" not in said["text/plain"]
+
+
+def test_once_it_goes_its_own_way_nothing_more_is_said(tmp_path: Path) -> None:
+    session = LeftSession(TWO, [LOADED, AUTO])
+    session.loan = replace(LOAN, lent=False)
+    assert Returning(cast("Session", session), tmp_path, RECORD.key).say() == []

@@ -114,6 +114,21 @@ async def test_dooming_can_spare_what_the_host_answers() -> None:
 
 
 @in_a_loop
+async def test_what_was_spared_is_doomed_no_sooner_than_what_is_answered_now_is_over() -> None:
+    queue = Guest().queue()
+    for name in ("given up", "ours", "behind"):
+        queue.put(a_request(name), local=True)
+    assert (await queue.take()).request.id == "given up"
+    assert queue.holds_ours
+    assert queue.doom(ours=False) == 0
+    assert queue.doom() == 0
+    assert not (await queue.take()).doomed
+    assert queue.doom() == 1
+    assert (await queue.take()).doomed
+    assert not queue.holds_ours
+
+
+@in_a_loop
 async def test_a_doomed_cell_waits_its_turn_behind_what_the_guest_has_open() -> None:
     guest = Guest()
     queue = guest.queue()

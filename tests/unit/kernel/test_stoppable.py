@@ -39,6 +39,27 @@ async def test_work_that_is_stopped_has_cleaned_up_before_that_is_said() -> None
 
 
 @in_a_loop
+async def test_work_that_is_stopped_again_cleans_up_undisturbed() -> None:
+    stoppable, cleaned = Stoppable(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.05)
+            cleaned.set()
+
+    running = asyncio.create_task(stoppable.run(work(), STOPPED))
+    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
+        assert stoppable.stop()
+    with pytest.raises(TransferError, match="interrupted"):
+        await running
+    assert cleaned.is_set()
+
+
+@in_a_loop
 async def test_whoever_waits_for_it_is_cancelled_as_ever() -> None:
     running = asyncio.create_task(Stoppable().run(asyncio.sleep(3600), STOPPED))
     await asyncio.sleep(0)

@@ -1,0 +1,100 @@
+"""`%costs`: what branches and operations have cost, as a table, as charts, and as files."""
+
+import asyncio
+import importlib
+import logging
+from base64 import b64encode
+from pathlib import Path
+
+from branchpoint_kernel.commands import SaveCosts
+from branchpoint_kernel.costs_files import NAME, saved_lines, write_costs
+from branchpoint_kernel.costs_rendering import (
+    BranchStanding,
+    CostsTold,
+    costs_lines,
+    costs_record,
+)
+from branchpoint_kernel.drawing import DRAWING
+from branchpoint_kernel.lineage_still import Picture
+from branchpoint_kernel.places import place, shown
+from branchpoint_kernel.told import Told
+from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.outside.costs import BranchCost
+from branchpoint_vmruntime.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class CostsOperations:
+    """What is told of costs. `folder` is the notebook's: files are written into it."""
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._session = session
+        self._folder = folder
+
+    def show(self) -> Told:
+        """The table, and charts for whoever displays them."""
+        told = self._told()
+        return Told("costs", costs_lines(told), costs_record(told), picture=lambda: _picture(told))
+
+    async def save(self, command: SaveCosts) -> Told:
+        """Write two files: a row for each operation, and a row for each branch.
+
+        UsageError if there is another file of that name, unless it is to be replaced. What an
+        earlier `%costs` wrote is replaced in any case, so that a notebook can be run again.
+        """
+        told = self._told()
+        target = place(self._folder, command.file)
+        if command.file.endswith("/"):
+            target /= NAME
+        saved = await asyncio.to_thread(
+            write_costs, told, self._session.checkpoints(), target, replaces=command.force
+        )
+        lines = saved_lines(saved, lambda path: str(shown(self._folder, path)))
+        files = [str(file.path) for file in saved]
+        return Told("costs", lines, {**costs_record(told), "files": files})
+
+    def _told(self) -> CostsTold:
+        outside = self._session.outside
+        spent = {it.branch: it for it in outside.costs.by_branch(self._session.record.id)}
+        branches = self._session.branches()
+        forked = [branch.record.parent for branch in branches if branch.record.parent is not None]
+        rows = [
+            BranchStanding(
+                name=branch.name,
+                state=branch.state.value,
+                lived_s=outside.spending.time_used_s(branch.name),
+                memory=branch.memory(),
+                forks=forked.count(branch.name),
+                cost=spent.pop(branch.name, BranchCost(branch=branch.name)),
+            )
+            for branch in branches
+            if branch.state is not BranchState.DROPPED
+        ]
+        return CostsTold(
+            rows=rows,
+            gone=list(spent.values()),
+            limits=outside.spending.standings(forks_made=len(forked)),
+            currency=outside.currency,
+            operations=self._session.operations(),
+            paused_ms={it.id: it.cost.paused_ms for it in self._session.checkpoints()},
+        )
+
+
+async def _picture(told: CostsTold) -> Picture:
+    """The charts for a display; if they cannot be drawn, the table is there all the same."""
+
+    def drawn() -> tuple[str, bytes, int]:
+        # It takes most of a second to import, and few kernels are ever asked.
+        charts = importlib.import_module("branchpoint_kernel.costs_charts")
+        return charts.in_words(told), charts.png(told), charts.WIDTH_PIXELS
+
+    try:
+        async with DRAWING:
+            words, png, width = await asyncio.to_thread(drawn)
+    except Exception:
+        log.exception("the charts of what was spent could not be drawn")
+        said = "the charts could not be drawn; the log of this kernel says why"
+        return Picture({"text/plain": said}, {})
+    data = {"text/plain": words, "image/png": b64encode(png).decode()}
+    return Picture(data, {"image/png": {"width": width, "alt": words}})
