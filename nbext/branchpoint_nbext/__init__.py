@@ -1,6 +1,9 @@
-"""Routes for the Jupyter server that show the lineage of every session. They only read."""
+"""Routes for the Jupyter server: what every session is like, and what pages can do with it."""
 
-from branchpoint_nbext.points import _jupyter_server_extension_points
+from branchpoint_nbext.points import (
+    _jupyter_labextension_paths,
+    _jupyter_server_extension_points,
+)
 
-# Jupyter looks the hook up by its name, underscore and all.
-__all__ = ["_jupyter_server_extension_points"]
+# Jupyter looks the hooks up by their names, underscore and all.
+__all__ = ["_jupyter_labextension_paths", "_jupyter_server_extension_points"]

@@ -1,15 +1,35 @@
-"""Adds our routes to a Jupyter server."""
+"""Adds our routes to a Jupyter server, and ends what they have under way when it stops."""
 
-from jupyter_server.serverapp import ServerApp
-from jupyter_server.utils import url_path_join
+from typing import Any
 
+from jupyter_server.extension.application import ExtensionApp
+
+from branchpoint_nbext.living import LIVE, Live
+from branchpoint_nbext.patience import STARTED, Patience
 from branchpoint_nbext.routes import ROUTES
+from branchpoint_nbext.watching import Watching
 
 
-def _load_jupyter_server_extension(server: ServerApp) -> None:
-    base = str(server.web_app.settings["base_url"])
-    routes = [(url_path_join(base, path), handler) for path, handler in ROUTES]
-    server.web_app.add_handlers(".*$", routes)
+class BranchpointExtension(ExtensionApp):
+    """An ExtensionApp, because only those are told that the server stops."""
+
+    name = "branchpoint_nbext"
+
+    def initialize_settings(self) -> None:
+        """What the handlers share."""
+        self._live = Live(Watching())
+        self.settings[LIVE] = self._live
+        server: Any = self.serverapp
+        patience = Patience(server.kernel_manager)
+        server.event_logger.add_listener(schema_id=STARTED, listener=patience.heard)
+
+    def initialize_handlers(self) -> None:
+        """Our routes, below the server's own base URL."""
+        self.handlers.extend(ROUTES)
+
+    async def stop_extension(self) -> None:
+        """Return once every websocket of ours is closed and nothing is watched any more."""
+        await self._live.close()
 
 
-__all__ = ["_load_jupyter_server_extension"]
+__all__ = ["BranchpointExtension"]

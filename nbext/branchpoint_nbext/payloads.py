@@ -1,9 +1,16 @@
 """What the routes answer with. Pure: from facts of a lineage to JSON objects."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
-from branchpoint_vmruntime.lineage import BranchRecord, Checkpoint, Operation, SessionRecord
+from branchpoint_vmruntime.lineage import (
+    BranchRecord,
+    BranchState,
+    Checkpoint,
+    Operation,
+    SessionRecord,
+)
+from branchpoint_vmruntime.overview import Overview, SessionOverview
 
 
 class SessionPayload(TypedDict):
@@ -14,10 +21,27 @@ class SessionPayload(TypedDict):
     created_at: str
 
 
+class OverviewPayload(SessionPayload):
+    """A session at a glance. `owner` is what has it open: kernel, owner or script; null if closed.
+
+    `path` is its notebook's, as the server names it; null if that is not below its root folder.
+    `branches` are those not given up; `newest_at` is when the newest checkpoint was taken.
+    """
+
+    path: str | None
+    open: bool
+    owner: str | None
+    current: str | None
+    checkpoints: int
+    branches: int
+    newest_at: str | None
+    disk_bytes: int
+
+
 class SessionsPayload(TypedDict):
     """Every session, oldest first."""
 
-    sessions: list[SessionPayload]
+    sessions: list[OverviewPayload]
 
 
 class CellPayload(TypedDict):
@@ -87,9 +111,9 @@ def session_payload(record: SessionRecord) -> SessionPayload:
     return {"id": record.id, "key": record.key, "created_at": record.created_at.isoformat()}
 
 
-def sessions_payload(records: Sequence[SessionRecord]) -> SessionsPayload:
-    """Every session as JSON."""
-    return {"sessions": [session_payload(record) for record in records]}
+def overview_payload(seen: Overview, path_of: Callable[[str], str | None]) -> SessionsPayload:
+    """Every session at a glance as JSON; `path_of` tells the notebook's path from a key."""
+    return {"sessions": [_at_a_glance(session, path_of) for session in seen.sessions]}
 
 
 def lineage_payload(
@@ -104,6 +128,22 @@ def lineage_payload(
         "checkpoints": [_checkpoint_payload(checkpoint) for checkpoint in checkpoints],
         "branches": [_branch_payload(branch) for branch in branches],
         "operations": [_operation_payload(operation) for operation in operations],
+    }
+
+
+def _at_a_glance(session: SessionOverview, path_of: Callable[[str], str | None]) -> OverviewPayload:
+    return {
+        "id": session.id,
+        "key": session.key,
+        "created_at": session.created_at.isoformat(),
+        "path": path_of(session.key),
+        "open": session.open,
+        "owner": session.owner.kind.value if session.owner else None,
+        "current": session.current,
+        "checkpoints": session.checkpoints,
+        "branches": sum(it.state is not BranchState.DROPPED for it in session.branches),
+        "newest_at": session.newest_at.isoformat() if session.newest_at else None,
+        "disk_bytes": session.disk_bytes,
     }
 
 

@@ -13,13 +13,43 @@ from tests.unit.lineage.facts import (
     an_operation,
 )
 
-from branchpoint_nbext.payloads import lineage_payload, sessions_payload
-from branchpoint_vmruntime.lineage import Cell, Moment
+from branchpoint_nbext.payloads import lineage_payload, overview_payload
+from branchpoint_vmruntime.lineage import BranchState, Cell, Moment
+from branchpoint_vmruntime.overview import Overview, SessionOverview, SpentSoFar
+
+
+def glance(session: str) -> SessionOverview:
+    return SessionOverview(
+        id=session,
+        key=f"{session}.ipynb",
+        owner=None,
+        created_at=DAY,
+        current="main",
+        branches=(a_branch(), a_branch("ridge", state=BranchState.DROPPED)),
+        checkpoints=2,
+        newest_at=None,
+        machines=0,
+        own_bytes=0,
+        shared_bytes=0,
+        disk_bytes=4096,
+        spent=SpentSoFar(),
+    )
 
 
 def test_sessions_keep_their_order() -> None:
-    payload = sessions_payload([a_session(), a_session("session-2", "other.ipynb")])
+    seen = Overview(sessions=(glance(SESSION), glance("session-2")), leaks=())
+    payload = overview_payload(seen, lambda key: key)
     assert [session["id"] for session in payload["sessions"]] == [SESSION, "session-2"]
+
+
+def test_a_session_at_a_glance_is_told_with_its_notebook_and_what_is_left_of_it() -> None:
+    seen = Overview(sessions=(glance(SESSION),), leaks=())
+    (told,) = overview_payload(seen, lambda key: f"notes/{key}")["sessions"]
+    assert (told["path"], told["branches"], told["disk_bytes"]) == (
+        f"notes/{SESSION}.ipynb",
+        1,
+        4096,
+    )
 
 
 def test_a_lineage_survives_json() -> None:

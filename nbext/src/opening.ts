@@ -1,0 +1,184 @@
+/**
+ * Opens a branch as a notebook: a copy of the document, on a kernel that continues the branch.
+ * Closed, or with its kernel shut down, it gives the branch back.
+ */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import { COMMANDS, complain, tell } from './acting';
+import type { Lineages } from './api';
+import { askBranch } from './asking';
+import { IFollowing } from './follow';
+import { lineageIcon } from './icons';
+import { isOf, openable } from './openable';
+import { savedFirst } from './saving';
+
+const KERNEL = 'branchpoint';
+const FACTORY = 'Notebook';
+/** Of a copy's metadata: what it is a copy of; mirrors NOTE in branchpoint_nbext/documents.py. */
+const NOTE = 'branchpoint_copy';
+
+/** Which branch is to be opened, of which session. */
+export interface Wish {
+  session: string;
+  branch: string;
+}
+
+export const opening: JupyterFrontEndPlugin<void> = {
+  id: 'branchpoint:opening',
+  description: 'Opens a branch as a notebook of its own.',
+  autoStart: true,
+  requires: [IFollowing, INotebookTracker],
+  optional: [ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    following: IFollowing,
+    notebooks: INotebookTracker,
+    palette: ICommandPalette | null
+  ) => {
+    app.commands.addCommand(COMMANDS.openBranch, {
+      label: 'Open Branch as Notebook…',
+      caption: 'Continue a branch in a copy of this notebook, on a kernel of its own',
+      icon: lineageIcon,
+      isEnabled: args => isWish(args) || choices(following).length > 0,
+      execute: async args => {
+        try {
+          const wish = isWish(args) ? args : await askWish(following);
+          return wish !== null && (await open(app, following, wish));
+        } catch (error) {
+          complain(error);
+          return false;
+        }
+      }
+    });
+    palette?.addItem({ command: COMMANDS.openBranch, category: 'Branchpoint' });
+    notebooks.widgetAdded.connect((_, panel) => new Closing(panel, following.server));
+  }
+};
+
+/**
+ * Open the copy beside what is in front; the notebook that has the branch, if one has. False if the
+ * user thought better of it.
+ */
+async function open(app: JupyterFrontEnd, following: IFollowing, wish: Wish): Promise<boolean> {
+  const there = await openedAlready(following.server, wish);
+  const path = there ?? (await copyFor(wish, following));
+  if (path === null) {
+    return false;
+  }
+  const ref = app.shell.currentWidget?.id;
+  await app.commands.execute('docmanager:open', {
+    path,
+    factory: FACTORY,
+    kernel: { name: KERNEL },
+    options: ref === undefined ? {} : { mode: 'split-right', ref }
+  });
+  const name = PathExt.basename(path);
+  if (there !== null) {
+    Notification.info(`${wish.branch} is open as ${name} already.`, { autoClose: 4000 });
+  } else {
+    tell(`${wish.branch} is open as ${name}. Close it, and the branch is here again.`);
+  }
+  return true;
+}
+
+/** Where the new copy of the notebook is; null if the user thought better of it. */
+async function copyFor(
+  { session, branch }: Wish,
+  { all, server }: IFollowing
+): Promise<string | null> {
+  const panel = all.find(({ lineage }) => lineage?.session === session)?.panel;
+  // The copy is made of the file, and the file may have another name than the session knows.
+  const context = panel?.context;
+  if (context && !(await savedFirst(context, () => askUnsaved(branch, context.path)))) {
+    return null;
+  }
+  return (await server.openBranch(session, branch, context?.localPath)).path;
+}
+
+async function askUnsaved(branch: string, path: string): Promise<boolean> {
+  const { button } = await showDialog({
+    title: `Open ${branch} without the latest edits?`,
+    body:
+      `${PathExt.basename(path)} is not saved. The new notebook is made from its file, ` +
+      'which lacks what has changed since it was saved.',
+    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Open without them' })],
+    defaultButton: 0
+  });
+  return button.accept;
+}
+
+/** Where the notebook is that continues a branch; null if none does, or it cannot be reached. */
+async function openedAlready(server: Lineages, { session, branch }: Wish): Promise<string | null> {
+  const { branches } = await server.view(session);
+  const key = branches.find(({ facts }) => facts.name === branch)?.lent_to ?? '';
+  if (key === '') {
+    return null;
+  }
+  const sessions = await server.sessions();
+  return sessions.find(it => it.key === key)?.path ?? null;
+}
+
+/**
+ * Has the kernel of a notebook end when that is closed, for as long as it continues a branch. Others
+ * run on, as JupyterLab has it.
+ */
+class Closing {
+  private asked: string | null = null;
+
+  constructor(
+    private readonly panel: NotebookPanel,
+    private readonly server: Lineages
+  ) {
+    panel.sessionContext.statusChanged.connect(this.look, this);
+    this.look();
+  }
+
+  private look(): void {
+    const { kernelDisplayStatus, session } = this.panel.sessionContext;
+    const kernel = session?.kernel?.id ?? null;
+    // Lent again, if at all, by the time the kernel has its machine.
+    if (kernel === null || kernel === this.asked || kernelDisplayStatus !== 'idle') {
+      return;
+    }
+    const note: unknown = this.panel.model?.getMetadata(NOTE);
+    if (isWish(note)) {
+      this.asked = kernel;
+      void this.decide(note);
+    }
+  }
+
+  private async decide({ session }: Wish): Promise<void> {
+    const { context, sessionContext } = this.panel;
+    let lent = false;
+    try {
+      const { branches } = await this.server.view(session);
+      lent = branches.some(({ lent_to }) => lent_to !== '' && isOf(lent_to, context.localPath));
+    } catch {
+      // Whoever cannot be asked may be there again with the next kernel.
+      this.asked = null;
+    }
+    if (!this.panel.isDisposed) {
+      const preference = sessionContext.kernelPreference;
+      sessionContext.kernelPreference = { ...preference, shutdownOnDispose: lent };
+    }
+  }
+}
+
+/** The branches of the notebook in front that can be opened. */
+function choices(following: IFollowing): string[] {
+  const view = following.current?.view ?? null;
+  return view === null ? [] : openable(view);
+}
+
+async function askWish(following: IFollowing): Promise<Wish | null> {
+  const session = following.current?.view?.session;
+  const branch = await askBranch('Open as a notebook', 'Open', choices(following));
+  return session === undefined || branch === null ? null : { session, branch };
+}
+
+function isWish(args: unknown): args is Wish {
+  const { session, branch } = (args ?? {}) as Partial<Record<keyof Wish, unknown>>;
+  return typeof session === 'string' && typeof branch === 'string';
+}
