@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 from collections.abc import Generator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Protocol
 
 import pytest
 from jupyter_client.kernelspec import NoSuchKernel, get_kernel_spec
+from tests.support import session_traces as traces
 from tests.support.homes import lend_base, lend_images
 from tests.support.live_kernel import (
     KERNEL,
@@ -22,6 +24,11 @@ from tests.support.live_kernel import (
 
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no worker is left with a long module at the end."""
+    items.sort(key=lambda item: [item.get_closest_marker(it) is None for it in ("browser", "vm")])
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +54,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Home]:
     else:
         os.environ["BRANCHPOINT_HOME"] = before
     left = qemu_processes(root)
+    # A run that is interrupted leaves processes of sessions: nobody's children, they would go on.
+    for pid in traces.owners(made):
+        traces.end(pid, signal.SIGKILL)
     shutil.rmtree(root, ignore_errors=True)
     assert not left, f"tests left QEMU running: {left}"
 

@@ -20,11 +20,6 @@ def packages() -> list[Path]:
     return sorted(found)
 
 
-def modules() -> list[Path]:
-    """Every module of ours that is shipped."""
-    return sorted(path for package in packages() for path in package.rglob("*.py"))
-
-
 def tracked_files() -> list[Path]:
     """What git tracks and is still there; in a tree without git, every file that is not hidden."""
     try:

@@ -50,7 +50,7 @@ def test_the_other_packages_offer_no_names(package: ModuleType) -> None:
 
 def test_the_server_extension_offers_only_what_jupyter_asks_for() -> None:
     offered = {name for name in vars(branchpoint_nbext) if name.startswith("_jupyter")}
-    assert offered == {"_jupyter_server_extension_points"}
+    assert offered == {"_jupyter_labextension_paths", "_jupyter_server_extension_points"}
     assert public_names(branchpoint_nbext) == set()
 
 

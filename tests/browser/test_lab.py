@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,26 +9,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import OpenPage
-from tests.support.jupyter_server import JupyterServer, jupyter_server
+from tests.support.jupyter_server import JupyterServer
 from tests.support.quickstart import QUICKSTART, assert_every_proof_held
-from tests.support.web_page import NotebookPage, write_notebook, write_settings
-
-from branchpoint_vmruntime.home import Home
+from tests.support.web_page import NotebookPage, write_notebook
 
 pytestmark = [pytest.mark.vm, pytest.mark.browser]
 
 LOOP = "print('on')\nimport time\nwhile True: time.sleep(0.1)"
 SLIDER = "import ipywidgets\nknob = ipywidgets.IntSlider(value=7)\nknob"
-
-
-@pytest.fixture(scope="module")
-def lab(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Generator[JupyterServer]:
-    """A running JupyterLab."""
-    assert home.database.exists()
-    exposed = "--LabApp.expose_app_in_browser=True"
-    with jupyter_server("jupyterlab", tmp_path_factory.mktemp("lab"), exposed) as server:
-        write_settings(server)
-        yield server
 
 
 def open_cells(lab: JupyterServer, open_page: OpenPage, name: str, *codes: str) -> NotebookPage:

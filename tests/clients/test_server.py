@@ -14,6 +14,15 @@ from branchpoint_vmruntime.home import Home
 pytestmark = pytest.mark.vm
 
 RESTARTS = 10
+UNTIL_INTERRUPTED = """
+import time
+try:
+    print('on', flush=True)
+    while True:
+        time.sleep(0.1)
+except KeyboardInterrupt:
+    print('kept')
+"""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +73,7 @@ def test_a_kernel_killed_while_busy_and_unwatched_is_idle_again(server: JupyterS
     assert wait_until(lambda: server.state(kernel) == "busy")
     killed = server.pid(kernel)
     os.kill(killed, signal.SIGKILL)
-    assert wait_until(lambda: server.state(kernel) == "idle", timeout_s=60)
+    assert wait_until(lambda: server.state(kernel) == "idle")
     assert server.pid(kernel) != killed
     with server.connect(kernel) as page:
         assert "saved" in page.run("%checkpoints\nprint('saved')")
@@ -75,8 +84,10 @@ def test_a_dropped_websocket_is_no_death_and_its_output_is_kept(server: JupyterS
     kernel = server.start_kernel()
     process = server.pid(kernel)
     with server.connect(kernel, session="a-page") as page:
-        asked = page.execute("import time\nprint('on', flush=True)\ntime.sleep(2)\nprint('kept')")
+        asked = page.execute(UNTIL_INTERRUPTED)
         page.wait(asked, has_printed)
+    assert wait_until(lambda: server.ask("GET", f"kernels/{kernel}").json()["connections"] == 0)
+    assert server.ask("POST", f"kernels/{kernel}/interrupt").status_code == 204
     assert wait_until(lambda: server.state(kernel) == "idle")
     with server.connect(kernel, session="a-page") as page:
         assert page.printed(asked) == "kept\n"

@@ -207,7 +207,7 @@ def callback_asks(kernel: FrontEnd) -> None:
 def thread_prints_later(kernel: FrontEnd) -> None:
     request = kernel.run(
         "import threading, time\n"
-        "def late(): time.sleep(1); print('late')\n"
+        "def late(): time.sleep(4); print('late')\n"
         "threading.Thread(target=late).start()"
     )
     kernel.wait_text(request, "late")

@@ -15,7 +15,7 @@ from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 from tests.conformance.recorder import FrontEnd
 from tests.conftest import StartKernel
-from tests.support.live_kernel import PATIENCE_S, LiveKernel
+from tests.support.live_kernel import NEWS, PATIENCE_S, LiveKernel
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 
@@ -46,7 +46,13 @@ def executed(kernel_name: str) -> str:
     untyped: Any = nbformat
     notebook = untyped.reads(json.dumps(written()), as_version=4)
     NotebookClient(notebook, kernel_name=kernel_name, allow_errors=True, timeout=120).execute()
-    return json.dumps([(cell.outputs, cell.execution_count) for cell in notebook.cells])
+    return json.dumps([(said(cell), cell.execution_count) for cell in notebook.cells])
+
+
+def said(cell: Any) -> list[Any]:
+    """Its outputs, but for a slow host's news that the machine is still coming up."""
+    told = [(it, NEWS.sub("", it.get("text", ""))) for it in cell.outputs]
+    return [it | {"text": text} if text else it for it, text in told if text or "text" not in it]
 
 
 def written() -> dict[str, Any]:
@@ -155,19 +161,23 @@ def test_a_restarted_kernel_says_its_states_and_asks_its_questions(
         assert kernel.manager.get_connection_info() == addresses
 
 
+def early_and_late(kernel: LiveKernel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a new process says at once, without a machine if that is soon enough, and then."""
+    kernel.manager.restart_kernel(now=True)
+    with another_client(kernel.manager) as client:
+        front_end = FrontEnd(client)
+        front_end.wait(lambda: front_end.heard)
+        early = front_end.ask("control", "kernel_info_request")
+        front_end.run("1")
+        return early, front_end.ask("control", "kernel_info_request")
+
+
 def test_what_is_said_of_the_kernel_before_its_machine_is_up_is_what_is_said_after(
     start_kernel: StartKernel,
 ) -> None:
     with start_kernel("cases-early") as kernel:
-        # Ends and starts the process; the new one is asked before it can have a machine.
-        kernel.manager.restart_kernel(now=True)
-        with another_client(kernel.manager) as client:
-            front_end = FrontEnd(client)
-            front_end.wait(lambda: front_end.heard)
-            early = front_end.ask("control", "kernel_info_request")
-            front_end.run("1")
-            late = front_end.ask("control", "kernel_info_request")
-        assert "being started" in early["banner"]
+        told = (early_and_late(kernel) for _ in range(10))
+        early, late = next(it for it in told if "being started" in it[0]["banner"])
         for unequal in ("banner", "help_links"):
             del early[unequal], late[unequal]
         assert early == late

@@ -22,11 +22,21 @@ def verdicts(kernel: str, *cells: str) -> dict[str, str]:
     ran = subprocess.run(
         [sys.executable, "-m", "tests.support.conformance", kernel, *cells],
         check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         cwd=ROOT,
     )
+    sys.stderr.write(ran.stderr)
     return json.loads(ran.stdout)
+
+
+def best_of_two(kernel: str, *cells: str) -> dict[str, str]:
+    """What passes once of twice has passed: its own races are lost now and then, by any kernel."""
+    first = verdicts(kernel, *cells)
+    if "failed" not in first.values():
+        return first
+    again = verdicts(kernel, *cells)
+    return {name: again[name] if it == "failed" else it for name, it in first.items()}
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +44,7 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What the suite finds in stock ipykernel, on this host."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-        first = verdicts("python3")
-        if "failed" not in first.values():
-            return first
-        # Its own races, such as that of "starting" with its welcome, are lost now and then.
-        again = verdicts("python3")
-        return {name: again[name] if it == "failed" else it for name, it in first.items()}
+        return best_of_two("python3")
 
 
 def test_the_suite_passes_stock_in_most(stock: dict[str, str]) -> None:
@@ -50,11 +55,11 @@ def test_the_verdicts_on_a_fresh_machine_are_those_on_stock(
     home: Home, stock: dict[str, str]
 ) -> None:
     assert home.database.exists()
-    assert verdicts("branchpoint") == stock
+    assert best_of_two("branchpoint") == stock
 
 
 def test_the_verdicts_on_a_restored_machine_are_those_on_stock(
     home: Home, stock: dict[str, str]
 ) -> None:
     assert home.database.exists()
-    assert verdicts("branchpoint", *ROLLED_BACK) == stock
+    assert best_of_two("branchpoint", *ROLLED_BACK) == stock

@@ -1,7 +1,9 @@
 """Cells in whose middle a checkpoint is taken, and what a woken kernel would say of them."""
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -11,6 +13,7 @@ from tests.support.fake_branch import FakeBranch
 from tests.support.front_end import Notebook
 
 from branchpoint_kernel.messages import Channel, made
+from branchpoint_vmruntime.lineage import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,41 @@ class Running:
         self.gate.rmdir()
 
 
-async def start(notebook: Notebook) -> Running:
-    """Send such a cell, and wait until it runs."""
-    notebook.session.keeps_variables = False
+async def hold(notebook: Notebook, *, then: str = "", **options: Any) -> Running:
+    """Send a cell that does nothing but wait, and something `then`; wait until it runs."""
     gate = notebook.session.current.kernel.guest.folder / f"gate-{token_hex(4)}"
     gate.mkdir()
     code = f"import os, time; print('on')\nwhile os.path.exists({str(gate)!r}): time.sleep(.02)"
-    sent = notebook.send(code)
+    code += f"\n{then}" if then else ""
+    sent = notebook.send(code, **options)
     await notebook.wait_output(sent, "on")
     return Running(sent, code, gate)
+
+
+@asynccontextmanager
+async def saving_by_itself(notebook: Notebook) -> AsyncGenerator[None]:
+    """Run a cell after which its branch is saved by itself, for as long as this lasts."""
+    session, begun, end = notebook.session, asyncio.Event(), asyncio.Event()
+    save = session.checkpoint
+
+    async def checkpoint(*args: Any, **kwargs: Any) -> Checkpoint:
+        begun.set()
+        await end.wait()
+        return await save(*args, **kwargs)
+
+    session.checkpoint = checkpoint
+    await notebook.run("1")
+    await begun.wait()
+    try:
+        yield
+    finally:
+        end.set()
+
+
+async def start(notebook: Notebook) -> Running:
+    """Send such a cell, and wait until it runs; what is saved meanwhile is no variable."""
+    notebook.session.keeps_variables = False
+    return await hold(notebook)
 
 
 class CarryingKernel:

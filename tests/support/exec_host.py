@@ -12,7 +12,7 @@ from branchpoint_guest.exec_frames import ExecFrames, Order, Size
 from branchpoint_guest.executing import execute
 from branchpoint_guest.stream_handlers import GuestStream
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 class ExecHost:

@@ -14,11 +14,11 @@ from typing import Any
 from tests.support import fake_streams
 from tests.support.guest_kernel import GuestKernel
 
+from branchpoint_vmruntime.branch_seam import MemoryUse, WakeCost, WakeReason
 from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.errors import GuestSilentError, MachineEndedError, UsageError
 from branchpoint_vmruntime.lineage import BranchName, BranchRecord, BranchState, CheckpointId
 from branchpoint_vmruntime.results import CommandResult, RunResult
-from branchpoint_vmruntime.session import MemoryUse, WakeCost, WakeReason
 
 REST_S = 2.0
 SAVE = """
@@ -180,7 +180,7 @@ class FakeBranch:
         self._require_sign("variables", timeout_s)
         return self.inside.variables(self)
 
-    async def run(self, code: str, *, timeout_s: float = 10.0) -> RunResult:
+    async def run(self, code: str, *, timeout_s: float = 120.0) -> RunResult:
         """Run code through the relay's own request."""
         async with self._asking:
             guest = self.kernel.guest

@@ -22,7 +22,7 @@ class FakeImage:
         chain = (*reversed(self._baked), self._base)
         return Start(checkpoint=chain[0], chain=chain, refused=self.refused)
 
-    async def bake(self, named: Sequence[str], *, branch: str | None = None) -> BakeReport:
+    async def bake(self, named: Sequence[str]) -> BakeReport:
         """Every package is there at version 1.0."""
         if self.error is not None:
             raise self.error

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from tests.support.fake_streams import FakeChannel
 
+from branchpoint_vmruntime.branch_seam import KernelChannel
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.outside.facts import Outfit, OutsideSpec
 from branchpoint_vmruntime.outside.outside import Outside, View, open_outside
-from branchpoint_vmruntime.session import KernelChannel
 
 
 class BranchWithStreams(Protocol):

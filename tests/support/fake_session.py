@@ -5,7 +5,6 @@ pickled and the In[] number, and a wake starts another ipykernel and puts them b
 """
 
 import asyncio
-import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import replace
@@ -15,48 +14,49 @@ from tempfile import TemporaryDirectory
 
 from tests.support.fake_branch import FakeBranch, FakeInside
 from tests.support.fake_image import FakeImage
+from tests.support.fake_on_record import FakeOnRecord
 from tests.support.fake_outside import FakeMachine, edge_in, incarnation_of
 
-from branchpoint_vmruntime.errors import UnknownNameError, UsageError
+from branchpoint_vmruntime.branch_seam import Branch, WakeReason
+from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.ledger.ledger import Ledger
+from branchpoint_vmruntime.lending import is_elsewhere
 from branchpoint_vmruntime.lineage import (
-    BranchName,
-    BranchRecord,
     BranchState,
+    Cell,
     Checkpoint,
-    CheckpointCost,
     CheckpointId,
     CheckpointKind,
-    Moment,
-    Operation,
     SessionId,
     SessionRecord,
 )
-from branchpoint_vmruntime.lineage.naming import branch_names, check_label, next_label, resolve
-from branchpoint_vmruntime.lineage.tree import Tree
+from branchpoint_vmruntime.lineage.naming import branch_names, check_label
+from branchpoint_vmruntime.loan import Loan
 from branchpoint_vmruntime.outside.facts import OutsideSpec
 from branchpoint_vmruntime.outside.outside import Newcomer, Outside, View
-from branchpoint_vmruntime.session import (
-    MAX_FORKS,
-    Branch,
+from branchpoint_vmruntime.reports import (
     ForkReport,
     KeepReport,
     PauseReport,
     ResumeReport,
     RollbackReport,
+)
+from branchpoint_vmruntime.session import (
+    MAX_FORKS,
+    Answer,
     Turn,
-    WakeReason,
     Witness,
     nobody_hears,
+    nothing_died,
     nothing_known,
+    nothing_ran,
     nothing_runs,
+    nothing_undone,
 )
 from branchpoint_vmruntime.testimony import hear
 
-SESSION = SessionId("s-fake")
 
-
-class FakeSession:
+class FakeSession(FakeOnRecord):
     """A Session. `async with` gives it its first machine and ends all machines at last.
 
     With `keeps_variables` false a checkpoint asks nothing of the kernel, which may be busy.
@@ -65,23 +65,23 @@ class FakeSession:
     """
 
     def __init__(self, spec: OutsideSpec | None = None) -> None:
-        now = datetime.now(UTC)
-        self.record = SessionRecord(
-            id=SESSION, key="fake", created_at=now, current=BranchName("main")
-        )
+        super().__init__()
         self.witness: Witness = nothing_known
         self.turn: Turn = nullcontext
+        self.ran: Callable[[str], Sequence[Cell]] = nothing_ran
+        self.undone: Callable[[], Sequence[Cell]] = nothing_undone
+        self.died: Callable[[], Sequence[str]] = nothing_died
+        self.loan: Loan | None = None
+        self.answers: dict[str, Answer] = {}
+        self.came_back: list[tuple[str, str]] = []
         self.executes: Callable[[str], bool] = nothing_runs
         self.on_resumed: Callable[[ResumeReport], None] = nobody_hears
-        self._pins: set[CheckpointId] = set()
         self.inside = FakeInside()
         self.keeps_variables = True
         self.machines = MAX_FORKS + 1
-        base = self._make("base", CheckpointKind.BASE, BranchName(""), None)
+        (base,) = self._points
         self.image = FakeImage(base)
-        self._points = [base]
         self._saved: dict[CheckpointId, str | None] = {base.id: None}
-        self._branches: dict[str, FakeBranch] = {}
         self._peeks: list[FakeBranch] = []
         self._busy = asyncio.Lock()
         self._spec = spec or OutsideSpec()
@@ -126,45 +126,10 @@ class FakeSession:
             paused=lambda name: self.branch(name).state is BranchState.PAUSED,
         )
 
-    def branches(self) -> list[Branch]:
-        """All branches."""
-        return list[Branch](self._branches.values())
-
-    def branch(self, name: str) -> FakeBranch:
-        """One of them."""
-        if name not in self._branches:
-            raise UnknownNameError("branch", name, tuple(self._taken()))
-        return self._branches[name]
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """All checkpoints."""
-        return list(self._points)
-
-    def path(self, checkpoint: Checkpoint) -> list[Checkpoint]:
-        """From it to the base."""
-        return list(Tree(self._points).path(checkpoint.id))
-
-    def find(self, name: str | None, *, branch: str | None = None) -> Checkpoint:
-        """One of them."""
-        if name is not None:
-            return resolve(name, self._points)
-        wanted = self._of(branch)
-        head = resolve(wanted.record.head, self._points)
-        if head.kind is CheckpointKind.BASE:
-            raise UsageError(
-                f"branch {wanted.name!r} has no checkpoint to go back to yet",
-                hint="take one with `%checkpoint LABEL`; `%rollback base` gives a fresh machine",
-            )
-        return head
-
     def room(self) -> int:
         """As many as the test says, less those there are."""
         there = [it for it in (*self._branches.values(), *self._peeks) if it.channel]
         return max(0, self.machines - len(there))
-
-    def operations(self) -> list[Operation]:
-        """Nothing is noted."""
-        return []
 
     async def checkpoint(
         self,
@@ -211,6 +176,8 @@ class FakeSession:
             await asyncio.gather(
                 *(self._wake(it, origin, WakeReason.FORK, parent.name) for it in made)
             )
+            for it in made:
+                self._note("fork", it, origin, 120.0)
             return ForkReport(
                 origin=origin,
                 branches=tuple(made),
@@ -237,6 +204,7 @@ class FakeSession:
             await going.end(BranchState.PARKED)
             await self._wake(going, point, WakeReason.ROLLBACK)
             going.silent = False
+            self._note("rollback", going, point, 110.0)
             return RollbackReport(
                 branch=going,
                 checkpoint=point,
@@ -275,6 +243,7 @@ class FakeSession:
             label = self._next_label(f"paused-{branch.name}")
             saved = await self._save(branch, label, CheckpointKind.PAUSED)
             await branch.end(BranchState.PAUSED)
+            self._note("pause", branch, saved, 90.0)
             return PauseReport(branch=branch, checkpoint=saved, freed_bytes=64 << 20, total_ms=90.0)
 
     async def resume(self, name: str | None = None) -> ResumeReport:
@@ -285,6 +254,8 @@ class FakeSession:
     async def awake(self, name: str | None = None) -> FakeBranch:
         """The branch, with a kernel again if it was paused."""
         branch = self._of(name)
+        if branch.state is BranchState.LENT:
+            raise is_elsewhere(branch.name, self.key_of(branch.record.lent_to or SessionId("")))
         if branch.state is BranchState.PAUSED:
             async with self._busy:
                 if branch.state is BranchState.PAUSED:
@@ -301,21 +272,9 @@ class FakeSession:
             async with self.turn():
                 await self.awake(name)
 
-    def pins(self) -> set[CheckpointId]:
-        """Those that were pinned."""
-        return set(self._pins)
-
-    async def pin(self, checkpoint: Checkpoint, *, pinned: bool = True) -> None:
-        """Keep it, or no longer."""
-        (self._pins.add if pinned else self._pins.discard)(checkpoint.id)
-
-    async def remove(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-        """Forget those that nothing needs."""
-        needed = {point.parent for point in self._points} | self._pins
-        needed |= {it.record.head for it in self._branches.values()}
-        gone = [point for point in checkpoints if point.id not in needed]
-        self._points = [point for point in self._points if point not in gone]
-        return gone
+    async def lend(self, name: str, key: str, *, again: bool = False) -> SessionRecord:
+        """Nobody is there to have it."""
+        raise UsageError(f"branch {name!r} cannot be lent to {key!r}, now or {again}")
 
     async def drop(self, names: Sequence[str]) -> list[Branch]:
         """End branches."""
@@ -326,6 +285,7 @@ class FakeSession:
             for branch in branches:
                 await branch.end(BranchState.DROPPED)
                 await self.outside.dropped(branch.name)
+                self.changes.note()
             return list[Branch](branches)
 
     @asynccontextmanager
@@ -339,23 +299,6 @@ class FakeSession:
         finally:
             self._peeks.remove(branch)
             await branch.end(BranchState.DROPPED)
-
-    def _of(self, name: str | None) -> FakeBranch:
-        return self.current if name is None else self.branch(name)
-
-    def _resolve(self, target: Checkpoint | str | None, branch: str | None = None) -> Checkpoint:
-        return target if isinstance(target, Checkpoint) else self.find(target, branch=branch)
-
-    def _next_label(self, prefix: str) -> str:
-        return next_label(prefix, {point.label for point in self._points})
-
-    def _taken(self) -> list[str]:
-        return [n for n, it in self._branches.items() if it.state is not BranchState.DROPPED]
-
-    def _not_dropped(self, branch: FakeBranch) -> FakeBranch:
-        if branch.state is BranchState.DROPPED:
-            raise UsageError(f"branch {branch.name!r} was dropped")
-        return branch
 
     async def _resume(self, branch: FakeBranch) -> ResumeReport:
         if branch.channel is not None:
@@ -377,6 +320,7 @@ class FakeSession:
             await self._wake(branch, self._resolve(branch.record.head), WakeReason.REOPEN)
         self.current = branch
         self.record = replace(self.record, current=branch.name)
+        self.changes.note()
         return branch
 
     async def _wake(
@@ -402,45 +346,6 @@ class FakeSession:
         self._branches[name] = FakeBranch(record, self.inside)
         return self._branches[name]
 
-    def _record(
-        self, name: str, index: int, parent: str | None, origin: CheckpointId
-    ) -> BranchRecord:
-        return BranchRecord(
-            session=SESSION,
-            name=BranchName(name),
-            index=index,
-            parent=None if parent is None else BranchName(parent),
-            origin=origin,
-            head=origin,
-            state=BranchState.PARKED,
-            created_at=datetime.now(UTC),
-        )
-
-    def _make(
-        self,
-        label: str,
-        kind: CheckpointKind,
-        branch: BranchName,
-        parent: CheckpointId | None,
-        note: str = "",
-        moment: Moment | None = None,
-    ) -> Checkpoint:
-        return Checkpoint(
-            id=CheckpointId(secrets.token_hex(6)),
-            session=None if kind is CheckpointKind.BASE else SESSION,
-            parent=parent,
-            label=label,
-            note=note,
-            kind=kind,
-            branch=branch,
-            created_at=datetime.now(UTC),
-            key="fake",
-            cost=CheckpointCost(
-                paused_ms=46.2, memory_bytes=38_000_000, shared_bytes=1_100_000_000
-            ),
-            moment=moment or Moment(),
-        )
-
     async def _save(
         self, branch: FakeBranch, label: str, kind: CheckpointKind, note: str = ""
     ) -> Checkpoint:
@@ -455,6 +360,7 @@ class FakeSession:
         self._points.append(point)
         self._saved[point.id] = saved
         branch.stand_on(point.id)
+        self._note("checkpoint", branch, point, point.cost.total_ms)
         return point
 
     async def _fork_point(self, branch: FakeBranch) -> Checkpoint:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +14,9 @@ from typing import Any, cast
 from tests.support.fake_outside import edge_in
 from tests.support.fake_streams import FakeChannel
 
+from branchpoint_vmruntime.borrowers import Borrowers
 from branchpoint_vmruntime.branch import Live
+from branchpoint_vmruntime.branch_seam import WakeCost
 from branchpoint_vmruntime.budget import Budgets, IdlePause
 from branchpoint_vmruntime.calls import CallQueue
 from branchpoint_vmruntime.checkpoint import CheckpointOrder, Draft
@@ -34,11 +36,12 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.tree import Tree
-from branchpoint_vmruntime.machine import Machine
+from branchpoint_vmruntime.loan import Loan
+from branchpoint_vmruntime.machine import Machine, nobody_minds
+from branchpoint_vmruntime.opening import open_session
 from branchpoint_vmruntime.outside.view import View
-from branchpoint_vmruntime.owned_session import OwnedSession, open_session
+from branchpoint_vmruntime.owned_session import OwnedSession
 from branchpoint_vmruntime.register import Register
-from branchpoint_vmruntime.session import WakeCost
 from branchpoint_vmruntime.storage.retention import StoreBudgets
 from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.workshop import Workshop
@@ -76,6 +79,7 @@ class FakeMachine:
     crossed: int = 0
     is_asked: bool = False
     run_on_error: MachineError | None = None
+    on_failure: Callable[[], None] = nobody_minds
     heard: CallQueue = field(default_factory=lambda: CallQueue(_tell_nobody))
     streamed: FakeChannel = field(default_factory=FakeChannel)
 
@@ -305,18 +309,22 @@ async def office(
     store: StoreBudgets | None = None,
     idle: IdlePause | None = None,
     fresh: bool = True,
+    session: SessionRecord | None = None,
+    loan: Loan | None = None,
+    borrowers: Borrowers | None = None,
 ) -> AsyncGenerator[Office]:
-    """A session with its first machine awake, in a folder that may hold an earlier one.
+    """A session with its first machine awake, in a folder that may hold earlier ones.
 
-    With `fresh` false it carries on as the earlier one was left.
+    With `fresh` false it carries on as an earlier one was left.
     """
     now = datetime.now(UTC)
-    record = SessionRecord(id=SessionId("s-1"), key="notebook", created_at=now)
+    record = session or SessionRecord(id=SessionId("s-1"), key="notebook", created_at=now)
     with FullJournal.open(folder / "lineage.db") as journal:
         if journal.session_by_key(record.key) is None:
             journal.add_session(record)
+        if journal.checkpoint(BASE.id) is None:
             journal.add_checkpoint(BASE, advance=None)
-        register = Register(record, journal, BASE, store, fresh=fresh)
+        register = Register(record, journal, BASE, store, fresh=fresh, loan=loan)
         journal.full = full
         behind = workshop or FakeWorkshop()
         behind.files |= {checkpoint.id for checkpoint in register.checkpoints()}
@@ -324,10 +332,10 @@ async def office(
             ledger = stack.enter_context(closing(Ledger.open(folder / "ledger.db")))
             view = register.view()
             outside = await stack.enter_async_context(edge_in(folder, ledger, view))
-            session = await stack.enter_async_context(
-                open_session(register, behind, outside, budgets, idle)
+            opened = await stack.enter_async_context(
+                open_session(register, behind, outside, budgets, idle, borrowers)
             )
-            yield Office(session, behind, journal, view, register)
+            yield Office(opened, behind, journal, view, register)
 
 
 def snapshot(it: Office) -> object:

@@ -5,10 +5,21 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.fault_operations import EXPORTED, IMPORTED, KEPT, KEY, OPERATIONS, Scene, held
+from tests.support.fault_operations import (
+    EXPORTED,
+    IMPORTED,
+    KEPT,
+    KEY,
+    LENT,
+    OF_CLOSED,
+    OPERATIONS,
+    QUIET,
+    Scene,
+    held,
+)
 from tests.support.faults import Kind
 
-from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime import Runtime
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.leaks import leaks, running_machines, sweep
 from branchpoint_vmruntime.lineage import BranchState
@@ -19,8 +30,7 @@ from branchpoint_vmruntime.storage.digests import FileDigest
 from branchpoint_vmruntime.storage.package_stream import PackageReader
 from branchpoint_vmruntime.storage.verifying import verify
 
-QUIET = Manifest.parse("idle_pause: off")
-_PATIENCE_S = 5.0
+_PATIENCE_S = 120.0
 _DEEPEST = 10
 
 
@@ -144,6 +154,10 @@ async def _answers(home: Home, key: str, outcome: Outcome) -> None:
         value = await held(session)
         expected = [value for name, value in outcome.reported if name == "current"]
         assert not expected or value == expected[-1], (value, outcome.reported)
+        for branch in session.branches():
+            # Whoever had it, it is to be had here.
+            if branch.name == LENT and outcome.op in OF_CLOSED:
+                await session.resume(LENT)
         for name, wanted in outcome.reported:
             if name not in ("current", "removed", "exported", "imported"):
                 await _peeked(session, name, wanted)
@@ -179,7 +193,8 @@ def _nothing_left(home: Home) -> None:
     """Nothing but what is on record."""
     assert not _half_made(home), _half_made(home)
     with Journal.read(home.database) as journal:
-        sessions = {str(record.id) for record in journal.sessions()}
+        there = (*journal.sessions(), *journal.removed_sessions())
+        sessions = {str(record.id) for record in there}
         known = {(str(c.session or "base"), str(c.id)) for c in journal.every_checkpoint()}
     there = {(p.parent.name, p.name) for p in home.layers.glob("*/*")}
     assert there == known, there ^ known

@@ -23,15 +23,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.fault_checks import (
-    QUIET,
-    Outcome,
-    carry_on,
-    goes_on,
-    looked,
-    remember_digests,
-)
-from tests.support.fault_operations import EXPORTED, KEPT, KEY, OPERATIONS, Scene
+from tests.support.fault_checks import Outcome, carry_on, goes_on, looked, remember_digests
+from tests.support.fault_operations import EXPORTED, KEPT, KEY, OPERATIONS, QUIET, Scene
 from tests.support.faults import Faults, Kind
 from tests.support.homes import lend_base, lend_images
 

@@ -1,16 +1,20 @@
 """The operations in which faults are tried: how each is prepared, done, and got over."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from branchpoint_vmruntime import Runtime
+from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.borrowers import AWAITED
+from branchpoint_vmruntime.borrowing import lend_on_record, settle
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import SilentProgress
-from branchpoint_vmruntime.lineage import BranchState, Checkpoint
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.owned_session import OwnedSession
+from branchpoint_vmruntime.removal import remove_session
 from branchpoint_vmruntime.storage.collecting import collect
 from branchpoint_vmruntime.storage.exporting import export_checkpoint, newest_checkpoint
 from branchpoint_vmruntime.storage.importing import import_file
@@ -18,6 +22,8 @@ from branchpoint_vmruntime.storage.retention import StoreBudgets
 
 KEY = "faults"
 KEPT = "kept"
+LENT = "lent"
+QUIET = Manifest.parse("idle_pause: off")
 IMPORTED = "imported"
 EXPORTED = "exported.bp"
 
@@ -28,7 +34,8 @@ Report = Callable[[str, str], None]
 class Scene:
     """What an operation works on, and whom it tells what is done: a checkpoint and its value.
 
-    `value` is what the kernel holds, in a variable and on its disk. `unswept` is what could not be
+    `value` is what the kernel holds, in a variable and on its disk, `far` what that of another does
+    that a branch was lent to, or the key of that one, `borrower`. `unswept` is what could not be
     removed in an attempt before, and goes with the next sweep.
     """
 
@@ -38,6 +45,8 @@ class Scene:
     package: Path
     opened: OwnedSession | None = None
     value: str = KEPT
+    far: str = ""
+    borrower: SessionRecord | None = None
     extra: list[Checkpoint] = field(default_factory=list[Checkpoint])
     unswept: set[Path] = field(default_factory=set[Path])
 
@@ -127,6 +136,102 @@ async def _one_branch(scene: Scene) -> None:
     await session.drop([b.name for b in others if b.state is not BranchState.DROPPED])
 
 
+async def _before_lending(scene: Scene) -> None:
+    await scene.session.fork(1, names=[LENT])
+
+
+async def _lend(scene: Scene) -> None:
+    await scene.session.lend(LENT, f"{scene.out}/{time.monotonic_ns()}.ipynb")
+    scene.report(scene.session.branch(LENT).record.head, scene.value)
+
+
+async def _nobody_comes(scene: Scene) -> None:
+    """The branch is here again as it was lent, or was not lent at all."""
+    for mark in scene.home.root.glob(f"sessions/*/{AWAITED}"):
+        mark.unlink()
+    session = scene.session
+    if session.branch(LENT).state is not BranchState.LIVE:
+        await session.resume(LENT)
+    ran = await session.branch(LENT).run("print(value)")
+    assert ran.text.strip() == scene.value, ran
+    await _one_branch(scene)
+
+
+async def _before_giving_back(scene: Scene) -> None:
+    """The branch has gone on in another notebook, which was closed."""
+    await _before_lending(scene)
+    to = await scene.session.lend(LENT, f"{scene.out}/{time.monotonic_ns()}.ipynb")
+    async with Runtime(scene.home) as runtime, runtime.session(QUIET, key=to.key) as there:
+        scene.far = f"far{time.monotonic_ns()}"
+        code = f"value = {scene.far!r}\nopen(value, 'w').write(value)\nos.sync()"
+        assert (await there.current.run(code)).status == "ok"
+        scene.extra = [(await there.pause()).checkpoint]
+
+
+async def _give_back(scene: Scene) -> None:
+    scene.report(scene.extra[0].id, scene.far)
+    await scene.session.resume(LENT)
+
+
+async def _gone_on(scene: Scene) -> None:
+    """It is here again as it was left there, and this notebook goes on from there."""
+    session = scene.session
+    if session.branch(LENT).state is not BranchState.LIVE:
+        await session.resume(LENT)
+    ran = await session.branch(LENT).run("print(value)")
+    assert ran.text.strip() == scene.far, ran
+    await session.rollback(scene.extra[0], safety=False)
+    await _one_branch(scene)
+
+
+async def _before_lending_on_record(scene: Scene) -> None:
+    """A session that nobody has open, with a branch beside the one it is on."""
+    async with (
+        Runtime(scene.home) as runtime,
+        runtime.session(QUIET, key=KEY, fresh=False) as session,
+    ):
+        await session.awake()
+        await session.fork(1, names=[LENT])
+        scene.extra = [(await session.pause(LENT)).checkpoint]
+        await session.pause()
+
+
+async def _lend_on_record(scene: Scene) -> None:
+    scene.report(scene.extra[0].id, KEPT)
+    lender = scene.extra[0].session or ""
+    await lend_on_record(scene.home, lender, LENT, f"{scene.out}/{time.monotonic_ns()}.ipynb")
+
+
+async def _before_borrowing(scene: Scene) -> None:
+    await _before_lending_on_record(scene)
+    scene.far = f"{scene.out}/{time.monotonic_ns()}.ipynb"
+    scene.borrower = await lend_on_record(scene.home, scene.extra[0].session or "", LENT, scene.far)
+
+
+async def _borrow(scene: Scene) -> None:
+    """The notebook that continues the branch is opened, works, saves it at its end, and is gone."""
+    scene.report(scene.extra[0].id, KEPT)
+    async with Runtime(scene.home) as runtime, runtime.session(QUIET, key=scene.far) as there:
+        ran = await there.current.run("open('far', 'w').write('far')\nvalue = 'far'")
+        assert ran.status == "ok", ran
+        saved = (await there.pause()).checkpoint
+        scene.report(saved.id, "far")
+
+
+async def _before_taking_back(scene: Scene) -> None:
+    await _before_borrowing(scene)
+    await _borrow(scene)
+
+
+async def _take_back(scene: Scene) -> None:
+    settle(scene.home)
+
+
+async def _remove_borrower(scene: Scene) -> None:
+    assert scene.borrower is not None
+    await asyncio.to_thread(remove_session, scene.home, scene.borrower.id)
+
+
 async def _before_removal(scene: Scene) -> None:
     scene.extra = [await scene.session.checkpoint(label) for label in ("one", "two")]
     await scene.session.rollback(KEPT, safety=False)
@@ -197,9 +302,17 @@ OPERATIONS = {
     "pause": Operation(do=_pause),
     "resume": Operation(do=_resume, prepare=_before_resume),
     "keep": Operation(do=_keep, prepare=_before_keep, settle=_one_branch),
+    "lend": Operation(do=_lend, prepare=_before_lending, settle=_nobody_comes),
+    "return": Operation(do=_give_back, prepare=_before_giving_back, settle=_gone_on),
     "remove": Operation(do=_remove, prepare=_before_removal),
+    "lend-closed": Operation(do=_lend_on_record, within=False, prepare=_before_lending_on_record),
+    "borrow": Operation(do=_borrow, within=False, prepare=_before_borrowing),
+    "take-back": Operation(do=_take_back, within=False, prepare=_before_taking_back),
+    "rm-borrower": Operation(do=_remove_borrower, within=False, prepare=_before_taking_back),
     "export": Operation(do=_export, within=False),
     "import": Operation(do=_import, within=False),
     "gc": Operation(do=_collect, within=False, prepare=_before_collection),
     "open": Operation(do=_open, within=False),
 }
+# Those of a branch that goes to and fro between sessions that nobody else has open.
+OF_CLOSED = ("lend-closed", "borrow", "take-back", "rm-borrower")

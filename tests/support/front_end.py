@@ -1,8 +1,9 @@
 """The proxy in this process with a fake session behind it, and a stock Jupyter client before it."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -16,21 +17,35 @@ from tests.support.fake_session import FakeSession
 
 from branchpoint_kernel.__main__ import serve
 from branchpoint_kernel.relay import Opened, Opening
+from branchpoint_kernel.returning import Returning
 from branchpoint_kernel.sockets import Connection
 from branchpoint_vmruntime.image.progress import Progress
 
 Message = dict[str, Any]
 P = ParamSpec("P")
+# Of a slow and busy host; nothing that goes well takes it.
+PATIENCE_S = 120.0
+LONGEST_S = 240.0
 
 
 def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run an async test in a loop of its own."""
+    """Run an async test in a loop of its own; one that hangs fails where it waits."""
+
+    async def bounded(*args: P.args, **kwargs: P.kwargs) -> None:
+        async with asyncio.timeout(LONGEST_S):
+            await test(*args, **kwargs)
 
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(test(*args, **kwargs))
+        asyncio.run(bounded(*args, **kwargs))
 
     return run
+
+
+async def comes_true(condition: Callable[[], object]) -> None:
+    """Wait until it is so, for as long as a test may take: nobody tells of it."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
 
 
 @dataclass
@@ -90,7 +105,7 @@ class Notebook:
     async def wait_until_ready(self) -> None:
         """Until what the kernel publishes arrives, which the welcome says, and it answers."""
         while "iopub_welcome" not in [message["msg_type"] for message in self.seen]:
-            self.seen.append(await self.client.get_iopub_msg(timeout=20))
+            await self.hear()
         await self.answer(self.client.kernel_info())
         self.greetings, self.seen = self.seen, []
 
@@ -107,7 +122,7 @@ class Notebook:
         """Everything that comes of a request, up to its reply and its idle."""
         reply = await self.reply(message_id)
         while not (mine := self._outputs(message_id)) or not _idle(mine[-1]):
-            self.seen.append(await self.client.get_iopub_msg(timeout=20))
+            await self.hear()
         return Answer(reply, mine)
 
     async def reply(self, message_id: str, channel: str = "shell") -> Message:
@@ -117,7 +132,7 @@ class Notebook:
                 if message["msg_type"].endswith("_reply") and _parent(message) == message_id:
                     return message
             get = getattr(self.client, f"get_{channel}_msg")
-            self.seen.append(await get(timeout=20))
+            self.seen.append(await get(timeout=PATIENCE_S))
 
     async def wait_output(self, message_id: str, wanted: str) -> None:
         """Until a cell has printed something."""
@@ -125,15 +140,27 @@ class Notebook:
             texts = [m["content"].get("text", "") for m in self._outputs(message_id)]
             if wanted in "".join(texts):
                 return
-            self.seen.append(await self.client.get_iopub_msg(timeout=20))
+            await self.hear()
+
+    async def hear(self) -> Message:
+        """The next message that is published."""
+        self.seen.append(await self.client.get_iopub_msg(timeout=PATIENCE_S))
+        return self.seen[-1]
+
+    async def taken_in(self) -> None:
+        """Until the kernel has all that was sent so far: it answers control beside a cell."""
+        await self.reply(self.control("kernel_info_request"), "control")
 
     async def listen(self, seconds: float) -> list[Message]:
         """Whatever is still to come within a time."""
         more: list[Message] = []
-        with suppress(Empty, TimeoutError):
-            async with asyncio.timeout(seconds):
-                while True:
-                    more.append(await self.client.get_iopub_msg(timeout=seconds))
+        until_s = time.monotonic() + seconds
+        # Nothing is called off: a message that was just being taken in would be lost.
+        while (left_s := until_s - time.monotonic()) > 0:
+            try:
+                more.append(await self.client.get_iopub_msg(timeout=left_s))
+            except Empty:
+                break
         self.seen += more
         return more
 
@@ -160,14 +187,19 @@ def _parent(message: Message) -> str:
 
 
 @asynccontextmanager
-async def open_notebook() -> AsyncGenerator[Notebook]:
-    """A notebook on a running proxy, ready for cells."""
+async def open_notebook(folder: Path | None = None) -> AsyncGenerator[Notebook]:
+    """A notebook on a running proxy, ready for cells; `folder` is what its session keeps things in.
+
+    Without one nothing of an earlier kernel is known.
+    """
     session = FakeSession()
 
     @asynccontextmanager
     async def opening(_progress: Progress) -> AsyncGenerator[Opened]:
         async with session:
-            yield Opened(session, "in a machine that is made up")
+            key = session.record.key
+            returning = None if folder is None else Returning(session, folder, key)
+            yield Opened(session, "in a machine that is made up", returning)
 
     async with open_with(opening, session) as notebook:
         # Kernel info is answered before there is a machine; this is not.
@@ -184,7 +216,7 @@ async def open_with(opening: Opening, session: FakeSession) -> AsyncGenerator[No
         write_connection_file(
             str(path), transport="ipc", ip=f"{folder}/k", key=b"a key", kernel_name="branchpoint"
         )
-        proxy = asyncio.create_task(serve(Connection.load(path), opening, watched=False))
+        proxy = asyncio.create_task(serve(Connection.load(path), opening))
         client = AsyncKernelClient(connection_file=str(path))
         client.load_connection_file()
         client.start_channels()
@@ -193,7 +225,9 @@ async def open_with(opening: Opening, session: FakeSession) -> AsyncGenerator[No
             await notebook.wait_until_ready()
             yield notebook
             client.shutdown()
-            await asyncio.wait_for(proxy, 10)
+            await asyncio.wait_for(proxy, PATIENCE_S)
         finally:
             client.stop_channels()
+            # Of a test that failed nothing is to be left for the next one to find.
             proxy.cancel()
+            await asyncio.wait({proxy})

@@ -14,6 +14,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from branchpoint_guest.wire import MESSAGE, FrameReader, Incoming, encode, lane_of, pack_parts
+from branchpoint_kernel.messages import Channel, message_from_parts
 from branchpoint_vmruntime.errors import KernelDiedError, MachineEndedError
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +46,8 @@ def guest_environment(folder: Path) -> dict[str, str]:
 class GuestKernel:
     """One ipykernel and one relay. Ends both at `close`.
 
-    While `listening` is not set what the relay sends is not read.
+    While `listening` is not set what the relay sends is not read. With `replies_last` a reply comes
+    after the idle of its request, which nothing between two channels forbids.
     """
 
     def __init__(self) -> None:
@@ -86,6 +88,9 @@ class GuestKernel:
         self.received = 0
         self.listening = asyncio.Event()
         self.listening.set()
+        self.replies_last = False
+        self._late: dict[str, list[bytes]] = {}
+        self._idle: set[str] = set()
 
     async def open(self) -> None:
         """Connect to the relay and wait until it says that the kernel is ready."""
@@ -140,11 +145,26 @@ class GuestKernel:
                     assert frame.generation == self.generation
                     if (parts := self.messages.take(frame)) is not None:
                         self.received += 1
-                        self.inbox.put_nowait(parts)
+                        self._deliver(parts)
         watch.cancel()
         with suppress(subprocess.TimeoutExpired):
-            self.relay.wait(2)
+            self.relay.wait(30)
         self.inbox.put_nowait(None)
+
+    def _deliver(self, parts: list[bytes]) -> None:
+        if not self.replies_last:
+            self.inbox.put_nowait(parts)
+            return
+        message = message_from_parts(Channel(parts[0].decode()), parts[1:])
+        if message.channel is Channel.SHELL and message.parent_id not in self._idle:
+            self._late[message.parent_id] = parts
+            return
+        self.inbox.put_nowait(parts)
+        is_idle = message.type == "status" and message.read()["execution_state"] == "idle"
+        if is_idle:
+            self._idle.add(message.parent_id)
+        if is_idle and (late := self._late.pop(message.parent_id, None)) is not None:
+            self.inbox.put_nowait(late)
 
     async def _watch_kernel(self) -> None:
         while self.kernel.poll() is None:  # noqa: ASYNC110 (a thread that waits would outlive the loop)

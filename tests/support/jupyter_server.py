@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import requests
 from jupyter_client.jsonutil import json_default
 from jupyter_client.session import Session
 from tests.support.live_kernel import children, command_line, wait_until
+from tests.support.ports import free_port
 from websocket import WebSocket, WebSocketTimeoutException, create_connection
 
 Message = dict[str, Any]
@@ -127,7 +127,9 @@ class KernelSocket:
         reply = self.wait(request, is_reply)
         assert reply["content"]["status"] == "ok", reply["content"]
         self.wait(request, is_idle)
-        return "".join(m["content"]["text"] for m in self.of(request) if m["msg_type"] == "stream")
+        said = [m["content"] for m in self.of(request) if m["msg_type"] == "stream"]
+        # On the other one a slow host's first cell is told that the machine is still coming up.
+        return "".join(it["text"] for it in said if it["name"] == "stdout")
 
     def states(self, request: str) -> list[str]:
         """The states under a request, up to the idle it ends with."""
@@ -168,13 +170,21 @@ def is_idle(message: Message) -> bool:
 
 @contextmanager
 def jupyter_server(
-    module: str, folder: Path, *arguments: str, **environment: str
+    module: str,
+    folder: Path,
+    *arguments: str,
+    python: str = sys.executable,
+    again: JupyterServer | None = None,
+    **environment: str,
 ) -> Generator[JupyterServer]:
-    """Start `python -m MODULE` on a folder; ended, with its kernels, on leaving."""
+    """Start `python -m MODULE` on a folder; ended, with its kernels, on leaving.
+
+    `again` is one of the same folder that has ended: this one has its address and its token.
+    """
     private = folder / ".jupyter"
-    private.mkdir()
-    token, port = uuid.uuid4().hex, _free_port()
-    argv = [sys.executable, "-m", module, "--no-browser", "--allow-root"]
+    private.mkdir(exist_ok=again is not None)
+    token, port = (again.token, again.port) if again else (uuid.uuid4().hex, free_port())
+    argv = [python, "-m", module, "--no-browser", "--allow-root"]
     argv += [f"--IdentityProvider.token={token}", "--ServerApp.port_retries=0"]
     argv += [f"--ServerApp.port={port}", f"--ServerApp.root_dir={folder}", *arguments]
     places = {
@@ -185,7 +195,7 @@ def jupyter_server(
         "JUPYTERLAB_WORKSPACES_DIR": private / "workspaces",
     }
     log_file = private / "log"
-    with log_file.open("wb") as log:
+    with log_file.open("ab") as log:
         process = subprocess.Popen(
             argv,
             cwd=folder,
@@ -203,7 +213,8 @@ def jupyter_server(
         kernels = children(process.pid)
         process.terminate()
         try:
-            process.wait(30)
+            # Its kernels save their machines first.
+            process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -216,9 +227,3 @@ def _answers(server: JupyterServer) -> bool:
         return server.ask("GET", "status").ok
     except requests.ConnectionError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]

@@ -12,14 +12,20 @@ from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from tests.support.ports import free_ports
 
+from branchpoint_kernel.relay import COMING_UP
 from branchpoint_vmruntime.errors import MachineError
 from branchpoint_vmruntime.memory.dirty import dirty_runs
 
 KERNEL = "branchpoint"
 RECORD = "application/vnd.branchpoint+json"
-PATIENCE_S = 120.0
+# Well within what pytest gives a test: whoever waits in vain says for what.
+PATIENCE_S = 240.0
+_CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
 _MEMORY_IMAGE = re.compile(rb"mem-path=([^,]+),")
+# What a slow host's first cell is told while its machine comes up; no cell says it by itself.
+NEWS = re.compile(re.escape(COMING_UP) + r"|  .* \.\.\.\n")
 _HEADING = re.compile(r"── (?P<name>\S+?) · .* ──")
 
 
@@ -31,6 +37,7 @@ class Cell:
     text: str = ""
     error_name: str = ""
     records: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    displays: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     payload: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     first_output_s: float = 0.0
     idle: bool = False
@@ -45,6 +52,12 @@ class Cell:
         """The record of the one magic in it."""
         (record,) = self.records
         return record
+
+    @property
+    def sides(self) -> dict[str, str]:
+        """What each branch it ran in has written, as last shown: one display has them all."""
+        shown = [display.get("text/plain", "") for display in self.displays]
+        return next((found for text in reversed(shown) if (found := sides(text))), dict[str, str]())
 
     @property
     def over(self) -> bool:
@@ -75,9 +88,9 @@ class LiveKernel:
         """Those of them that have run; not one that only stands by for what may be wanted next."""
         return [pid for pid in self.processes if has_run(pid)]
 
-    def run(self, code: str, *, expect: str = "ok") -> Cell:
+    def run(self, code: str, *, expect: str = "ok", cell_id: str = "") -> Cell:
         """Run a cell to its end; a cell that does not end as expected fails the test."""
-        cell = self.finish(self.start(code))
+        cell = self.finish(self.start(code, cell_id=cell_id))
         assert cell.status == expect, f"{code!r} ended with {cell.status}:\n{cell.text}"
         return cell
 
@@ -92,7 +105,7 @@ class LiveKernel:
     def in_branches(self, code: str, names: Sequence[str]) -> dict[str, str]:
         """Run a cell in several branches at once; what each printed."""
         cell = self.run(f"%%branch {','.join(names)}\n{code}")
-        printed = sides(cell.text)
+        printed = cell.sides
         assert list(printed) == list(names), cell.text
         return printed
 
@@ -100,9 +113,20 @@ class LiveKernel:
         """What an expression prints in several branches."""
         return self.in_branches(f"print({code})", names)
 
-    def start(self, code: str, *, allow_stdin: bool = False) -> str:
-        """Send a cell without waiting."""
-        message_id = self.client.execute(code, allow_stdin=allow_stdin)
+    def start(self, code: str, *, allow_stdin: bool = False, cell_id: str = "") -> str:
+        """Send a cell without waiting; `cell_id` is its place in a document, if it has one."""
+        content: dict[str, Any] = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": allow_stdin,
+            "stop_on_error": True,
+        }
+        metadata = {"cellId": cell_id} if cell_id else {}
+        message = self.client.session.msg("execute_request", content, metadata=metadata)
+        self.client.shell_channel.send(message)
+        message_id = str(message["header"]["msg_id"])
         self._cells[message_id] = Cell(status="")
         return message_id
 
@@ -150,10 +174,11 @@ class LiveKernel:
 def _take(cell: Cell, message: dict[str, Any]) -> None:
     content = message["content"]
     match message["msg_type"]:
-        case "stream":
+        case "stream" if not NEWS.fullmatch(content["text"]):
             cell.text += content["text"]
         case "display_data" | "execute_result" | "update_display_data":
             cell.text += content["data"].get("text/plain", "") + "\n"
+            cell.displays.append(content["data"])
             if RECORD in content["data"]:
                 cell.records.append(content["data"][RECORD])
         case "clear_output":
@@ -189,7 +214,10 @@ def sides(text: str) -> dict[str, str]:
 @contextmanager
 def live_kernel(session: str, *, cwd: Path, **environment: str) -> Generator[LiveKernel]:
     """Start a kernel whose session has that key; shut down on leaving, if it still runs."""
-    manager = KernelManager(kernel_name=KERNEL)
+    # By itself it kills one that has saved for 5 s.
+    manager = KernelManager(kernel_name=KERNEL, cache_ports=False, shutdown_wait_time=PATIENCE_S)
+    for channel, port in zip(_CHANNELS, free_ports(len(_CHANNELS)), strict=True):
+        setattr(manager, f"{channel}_port", port)
     env = os.environ | {"BRANCHPOINT_SESSION": session} | environment
     manager.start_kernel(env=env, cwd=str(cwd))
     client = manager.client()
@@ -252,7 +280,7 @@ def has_run(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], Any], *, timeout_s: float = 30.0) -> bool:
+def wait_until(condition: Callable[[], Any], *, timeout_s: float = PATIENCE_S) -> bool:
     """Whether a condition comes true in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():

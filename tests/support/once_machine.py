@@ -120,7 +120,7 @@ class OnceMachine:
         ]
 
     def _do(self, asked: Coroutine[Any, Any, Value]) -> Value:
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(120)
 
     async def _open(self) -> None:
         self._ledger = Ledger.open(self._ledger_path)
@@ -136,7 +136,7 @@ class OnceMachine:
             call.gone.set()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
-            await asyncio.wait(others, timeout=10)
+            await asyncio.wait(others, timeout=120)
         self._ledger.close()
 
     async def _wake(self, source: Caller, reason: str, *, source_lives: bool) -> None:

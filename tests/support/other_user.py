@@ -19,7 +19,7 @@ from branchpoint_vmruntime.home import Home
 _FIRST_UID = 47_310
 _SYSTEM_PYTHON = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 _PACKAGES = ("branchpoint_vmruntime", "branchpoint_kernel", "branchpoint_cli", "branchpoint_guest")
-_IMPORTS = "import branchpoint_cli.__main__, branchpoint_vmruntime.owner"
+_IMPORTS = "import branchpoint_cli.commands, branchpoint_vmruntime.owner"
 
 
 class NoOtherUserError(Exception):

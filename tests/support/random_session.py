@@ -17,7 +17,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.support import session_traces as traces
-from tests.support.live_kernel import has_run, wait_until
+from tests.support.live_kernel import PATIENCE_S, has_run, wait_until
 from tests.support.random_steps import CUT_SHORT, KINDS, Step, plan
 from tests.support.tree_model import TreeModel
 
@@ -171,7 +171,8 @@ class RandomSession(RuleBasedStateMachine):
 
     async def _hear_of_loss(self) -> None:
         """Exactly one of the live branches has no machine any more, and soon says so."""
-        for _ in range(100):
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
             told = {it.name: it.state for it in await self._control.branches()}
             lost = [name for name in self._model.live() if told[name] is BranchState.LOST]
             if lost:

@@ -8,7 +8,6 @@ import hmac
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -21,6 +20,7 @@ from typing import Any
 
 import zmq
 from jupyter_core.paths import jupyter_path
+from tests.support.ports import free_ports
 
 Message = dict[str, Any]
 PATIENCE_S = 120.0
@@ -174,11 +174,8 @@ def _is_idle(message: Message) -> bool:
 def write_connection_file(folder: Path) -> Path:
     """A connection file with ports that are free now."""
     names = ("shell", "iopub", "stdin", "control", "hb")
-    with ExitStack() as taken:
-        picked = [taken.enter_context(socket.socket()) for _ in names]
-        for each in picked:
-            each.bind(("127.0.0.1", 0))
-        ports = {f"{n}_port": each.getsockname()[1] for n, each in zip(names, picked, strict=True)}
+    picked = free_ports(len(names))
+    ports = {f"{name}_port": port for name, port in zip(names, picked, strict=True)}
     facts = {"key": uuid.uuid4().hex, "signature_scheme": "hmac-sha256", "transport": "tcp"}
     path = folder / f"kernel-{uuid.uuid4().hex}.json"
     path.write_text(json.dumps({**facts, "ip": "127.0.0.1", **ports}))

@@ -29,8 +29,17 @@ import branchpoint
 os.environ.pop("no_proxy", None), os.environ.pop("NO_PROXY", None)
 gates, said = {{}}, {{}}
 
+class Gate(threading.Event):
+    "Tells that somebody has come to it."
+    def __init__(self):
+        super().__init__()
+        self.reached = threading.Event()
+    def wait(self):
+        self.reached.set()
+        super().wait()
+
 def opened():
-    gate = threading.Event()
+    gate = Gate()
     gate.set()
     return gate
 
@@ -67,16 +76,17 @@ def once(name, *, retry=False, gate=opened()):
         return f"{{type(error).__name__}}: {{error}} {{error.hint}}"
 
 def begin(how, name, is_open):
-    gate = gates[name] = threading.Event()
+    gate = gates[name] = Gate()
     if is_open:
         gate.set()
-    under_way = threading.Event()
     def run():
-        under_way.set()
-        said[name] = how(name, gate=gate)
+        try:
+            said[name] = how(name, gate=gate)
+        finally:
+            gate.reached.set()
     threads[name] = threading.Thread(target=run, daemon=True)
     threads[name].start()
-    under_way.wait()
+    gate.reached.wait()
 
 def end(name):
     gates[name].set()

@@ -60,6 +60,18 @@ def machines(home: Home, session: str) -> list[int]:
     return sorted(found, key=_started)
 
 
+def owners(home: Home) -> list[int]:
+    """The processes of their own that have sessions of that home open."""
+    found: list[int] = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (place / "cmdline").read_bytes()
+                if b"branchpoint_vmruntime.owner" in words and os.fsencode(home.root) in words:
+                    found.append(int(place.name))
+    return found
+
+
 def end(pid: int, number: int) -> None:
     """Send a signal, and wait until that process has gone; nothing if it has already.
 

@@ -10,7 +10,7 @@ from branchpoint_guest import mux
 from branchpoint_guest.mux import Event, Mux
 from branchpoint_guest.wire import FrameReader
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 class StreamsHost:

@@ -12,6 +12,7 @@ from branchpoint_vmruntime.lineage import BranchRecord, BranchState, Checkpoint,
 
 FRESH = ""
 _AWAY = {BranchState.PAUSED: CheckpointKind.PAUSED, BranchState.PARKED: CheckpointKind.PARKED}
+_MACHINE = {BranchState.LIVE, BranchState.LOST}
 _ASIDE = re.compile(r"~[0-9]+$")
 
 
@@ -123,14 +124,18 @@ class TreeModel:
     def began_anew(self) -> None:
         """The earlier branches are set aside, for a fresh `main`."""
         aside: dict[str, Line] = {}
+        renamed: dict[str | None, str] = {}
         taken = set(self.lines)
         for line in self.lines.values():
             if line.state is BranchState.LOST and line.head == self.base:
                 line.state = BranchState.DROPPED
             if line.state is not BranchState.DROPPED and not _ASIDE.search(line.name):
-                line.name = _free(line.name, taken)
+                old, line.name = line.name, _free(line.name, taken)
+                renamed[old] = line.name
                 taken.add(line.name)
             aside[line.name] = line
+        for line in aside.values():
+            line.parent = renamed.get(line.parent, line.parent)
         self.lines = aside | {"main": Line("main", BranchState.LIVE, self.base, self.base)}
         self.current = "main"
 
@@ -184,9 +189,8 @@ class TreeModel:
             self.forked(branch, origin, step.forks_of)
             return
         assert line is not None, f"nobody asked for branch {name}"
-        same = branch.state is line.state or (
-            (branch.state, line.state) == (BranchState.LIVE, BranchState.LOST)
-        )
+        # Its owner has heard of a loss sooner or later than what is on record.
+        same = branch.state is line.state or {branch.state, line.state} == _MACHINE
         if name not in step.names:
             assert (same, branch.head) == (True, line.head), f"nobody asked for a change of {name}"
             return

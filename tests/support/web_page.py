@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Locator,
+    Page,
+    expect,
+    sync_playwright,
+)
 from tests.support.jupyter_server import JupyterServer
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -24,17 +31,26 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# What pages complain of with any kernel: none of it is about messages.
+# Of what a page complains of this is ours: what our scripts do (the widget's come as a blob), what
+# our routes answer, and what it finds in a kernel's messages. The rest is the page's own.
+_OURS = re.compile(r"/branchpoint/|blob:")
+_ABOUT_MESSAGES = {
+    "warning": re.compile(r"cancel|dispos|dropp|message", re.IGNORECASE),
+    "error": re.compile(r"cancel|dispos|dropp|message|comm\b|widget|model", re.IGNORECASE),
+}
 _OWN_NOISE = re.compile(
-    r"Failed to load resource"  # of what a server has not: news, translations, extensions' lists
-    r"|favicon"
-    r"|reading 'schema'"  # Notebook 7.6 looks for settings of an extension it has not
+    # What was asked of a kernel that is restarted before it has answered (JupyterLab 4.6).
+    r"Canceled future for \w+_request"
+    # A page that is left, or whose server is, with something under way.
+    r"|Failed to fetch|net::ERR_|Kernel connection (is disposed|disconnected)"
+    # The widget manager overlooks a model that is there with the last moment it waits; see
+    # nbext/src/widget_places.ts. A widget that is to be on a page is looked for there.
+    r"|widget model not found"
 )
 # Cells out of sight are not in the page, but in its model.
 _NOTEBOOK = "window.jupyterapp.shell.currentWidget.content"
 _CELLS = f"[...{_NOTEBOOK}.model.cells]"
 _RUNNING = "cell => cell.executionState === 'running'"
-_ABOUT_MESSAGES = re.compile(r"cancel|dispos|dropp|message", re.IGNORECASE)
 
 
 @contextmanager
@@ -42,6 +58,8 @@ def chromium() -> Generator[Browser]:
     """The browser; skips the test that wants it where it is not installed."""
     if not CHROMIUM.exists():
         pytest.skip("Chromium is not installed; as root: apt-get install chromium")
+    # Five seconds otherwise, which a loaded computer does not always keep.
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
         try:
@@ -61,22 +79,23 @@ class NotebookPage:
         self._pictures = pictures
         page.set_default_timeout(PATIENCE_MS)
         page.on("console", self._listen)
-        page.on("pageerror", lambda error: self._note(f"uncaught: {error}"))
+        page.on("pageerror", lambda error: self._note("error", str(error), error.stack or ""))
 
     def _listen(self, message: ConsoleMessage) -> None:
-        text = message.text
-        if message.type == "error" or (message.type == "warning" and _ABOUT_MESSAGES.search(text)):
-            self._note(f"{message.type}: {text}")
+        if message.type in _ABOUT_MESSAGES:
+            self._note(message.type, message.text, message.location["url"])
 
-    def _note(self, complaint: str) -> None:
-        if not _OWN_NOISE.search(complaint):
-            self.complaints.append(complaint)
+    def _note(self, kind: str, complaint: str, whence: str) -> None:
+        is_ours = _OURS.search(f"{complaint}\n{whence}")
+        is_about_messages = _ABOUT_MESSAGES[kind].search(complaint)
+        if is_ours or (is_about_messages and not _OWN_NOISE.search(complaint)):
+            self.complaints.append(f"{kind}: {complaint} {whence}")
 
-    def open(self, server: JupyterServer, route: str) -> None:
+    def open(self, server: JupyterServer, route: str, *, kernel: str = "microVM") -> None:
         """Load the page and wait until its kernel is there and idle."""
         self.page.goto(f"{server.url}/{route}?token={server.token}")
         # Before the kernel is there a page shows it as idle, and drops what it is told to run.
-        self.panel.locator(".jp-Toolbar-kernelName", has_text="microVM").wait_for()
+        self.panel.locator(".jp-Toolbar-kernelName", has_text=kernel).wait_for()
         self.wait_kernel("idle")
 
     def save(self, path: Path) -> None:
@@ -97,6 +116,14 @@ class NotebookPage:
         self.page.locator(
             ".lm-Menu-itemLabel", has_text=re.compile(f"^{re.escape(entry)}$")
         ).click()
+
+    def command(self, label: str) -> None:
+        """Choose a command of ours from the palette, once that can be done."""
+        self.page.keyboard.press("Control+Shift+C")
+        self.page.locator(".lm-CommandPalette-input").fill(f"branchpoint {label}")
+        # What cannot be done just now is listed all the same, and a click on it does nothing.
+        able = self.page.locator(".lm-CommandPalette-item:not(.lm-mod-disabled)", has_text=label)
+        able.first.click()
 
     def cell(self, number: int) -> Locator:
         """A cell, counted from 0."""
@@ -151,8 +178,8 @@ class NotebookPage:
         self.page.screenshot(path=self._pictures / f"{name}.png")
 
 
-def write_notebook(path: Path, *codes: str) -> None:
-    """Store a notebook of code cells under our kernel."""
+def write_notebook(path: Path, *codes: str, kernel: str = "branchpoint") -> None:
+    """Store a notebook of code cells under our kernel, or another."""
     cells: list[dict[str, Any]] = [
         {
             "cell_type": "code",
@@ -164,8 +191,8 @@ def write_notebook(path: Path, *codes: str) -> None:
         }
         for number, code in enumerate(codes)
     ]
-    kernel = {"display_name": "Python 3 (microVM)", "language": "python", "name": "branchpoint"}
-    facts = {"metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    spec = {"display_name": kernel, "language": "python", "name": kernel}
+    facts = {"metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}
     path.write_text(json.dumps({"cells": cells, **facts}))
 
 

@@ -48,9 +48,15 @@ def opened(
 
 
 def newest(kernel: LiveKernel, count: int = 1) -> list[dict[str, Any]]:
-    """The last lines of the ledger."""
-    entries: list[dict[str, Any]] = kernel.run("%ledger").record["entries"]
-    return entries[-count:]
+    """The last lines of the ledger, once all that was let out has ended there."""
+    found: list[dict[str, Any]] = []
+
+    def have_ended() -> bool:
+        found[:] = kernel.run("%ledger").record["entries"][-count:]
+        return all(it["decision"] != "allowed" or it["state"] for it in found)
+
+    assert wait_until(have_ended), found
+    return found
 
 
 @pytest.mark.parametrize(

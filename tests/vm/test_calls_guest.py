@@ -12,10 +12,11 @@ import pytest
 from tests.support.front_end import in_a_loop
 
 from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.branch_seam import Branch, GuestCall
 from branchpoint_vmruntime.errors import GuestSilentError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.results import RunResult
-from branchpoint_vmruntime.session import Branch, GuestCall, Session
+from branchpoint_vmruntime.session import Session
 
 pytestmark = pytest.mark.vm
 

@@ -51,7 +51,7 @@ def session(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Generator[s
     created = say("create", "-f", str(manifest), "--name", NAME).strip()
     yield created
     say("rm", created)
-    assert not qemu_processes(home.root)
+    assert wait_until(lambda: not qemu_processes(home.root))
     assert not home.control(created).exists()
     left = [*home.root.glob(f"*/{created}"), *home.run.glob(f"*{created}*")]
     assert left == []

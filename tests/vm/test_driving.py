@@ -9,10 +9,11 @@ import pytest
 from tests.support.front_end import in_a_loop
 
 from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import Moment
 from branchpoint_vmruntime.link import KernelLink
-from branchpoint_vmruntime.session import Branch, Session
+from branchpoint_vmruntime.session import Session
 
 pytestmark = pytest.mark.vm
 

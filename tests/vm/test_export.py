@@ -10,6 +10,7 @@ import pytest
 from tests.support.homes import lend_images
 
 from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import IncompatibleError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.guest_image import GuestImage
@@ -17,7 +18,6 @@ from branchpoint_vmruntime.image.progress import SilentProgress
 from branchpoint_vmruntime.lineage import CheckpointId
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk
-from branchpoint_vmruntime.session import Branch
 from branchpoint_vmruntime.storage.digests import check
 from branchpoint_vmruntime.storage.exporting import export_checkpoint, newest_checkpoint
 from branchpoint_vmruntime.storage.host_check import facts_here

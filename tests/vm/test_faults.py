@@ -5,7 +5,7 @@ what was not reported is gone after a sweep, and a session that got an error goe
 
 What is tried by default is one step for each thing that can go wrong: kills between the files of a
 checkpoint and its record, and errors where files are written, put in place and recorded. It takes
-40 s alone. `BRANCHPOINT_FAULTS=all` has every step of every operation tried with every kind of
+a minute alone. `BRANCHPOINT_FAULTS=all` has every step of every operation tried with every kind of
 fault, in an hour or two; `BRANCHPOINT_FAULTS="kill pause,gc"` those kinds at all steps of those.
 """
 
@@ -21,7 +21,9 @@ import pytest
 from tests.support.fault_operations import OPERATIONS
 from tests.support.faults import Kind
 
+from branchpoint_vmruntime.borrowers import AWAITED
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.outside.authority import FILE as AUTHORITY
 
 pytestmark = pytest.mark.vm
 
@@ -29,6 +31,10 @@ ROOT = Path(__file__).parents[2]
 KILLS = [
     ("checkpoint", Kind.KILL, "sqlite BEGIN"),
     ("pause", Kind.KILL, "sqlite COMMIT"),
+    ("lend", Kind.KILL, AWAITED),
+    ("return", Kind.KILL, "sqlite COMMIT"),
+    ("borrow", Kind.KILL, "os.rename"),
+    ("rm-borrower", Kind.KILL, "os.rmdir"),
     ("gc", Kind.KILL, "os.rmdir"),
     ("import", Kind.KILL, "sqlite BEGIN"),
     ("rollback", Kind.QEMU, "os.fsync"),
@@ -40,7 +46,10 @@ ERRORS = [
     ("rollback", Kind.DEAD, "os.fsync"),
     ("fork", Kind.FULL, "overlay"),
     ("keep", Kind.EIO, "sqlite COMMIT"),
+    ("lend", Kind.EIO, AUTHORITY),
+    ("return", Kind.FULL, "sqlite BEGIN"),
     ("remove", Kind.EIO, ".mem"),
+    ("rm-borrower", Kind.EIO, ".sock"),
     ("export", Kind.FULL, "os.fsync"),
     ("open", Kind.FULL, "/live"),
 ]

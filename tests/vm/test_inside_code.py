@@ -1,7 +1,7 @@
 """Checkpoint, fork and rollback from inside running code, and what becomes of the cell."""
 
 import pytest
-from tests.support.live_kernel import LiveKernel, sides
+from tests.support.live_kernel import LiveKernel
 
 pytestmark = pytest.mark.vm
 
@@ -59,7 +59,7 @@ def test_code_that_rolls_itself_back_ends_in_its_own_cell(shared_kernel: LiveKer
         "moment saved",
         "moment restored",
     ]
-    assert cell.lines[-1] == "False"
+    assert "False" in cell.lines
     left = shared_kernel.run("branchpoint.rollback('clean')\nprint('never')")
     assert "back at clean" in left.text
     assert "never" not in left.text
@@ -71,7 +71,7 @@ def test_forks_of_a_running_cell_carry_on_and_are_shown_labelled_in_it(
 ) -> None:
     cell = shared_kernel.run("b = %fork 2 --names left,right\nprint('I am', b)")
     assert "I am 0" in cell.lines
-    assert sides(cell.text.replace("I am 0", "")) == {"left": "I am 1", "right": "I am 2"}
+    assert cell.sides == {"left": "I am 1", "right": "I am 2"}
     assert shared_kernel.values("b", ["left", "right"]) == {"left": "1", "right": "2"}
     assert shared_kernel.value("b") == "0"
 
@@ -90,8 +90,8 @@ def test_a_fork_in_a_fork_is_shown_beside_it(shared_kernel: LiveKernel) -> None:
 
 def test_the_shell_command_saves_and_says_how_it_came_back(shared_kernel: LiveKernel) -> None:
     cell = shared_kernel.run("lines = !branchpoint checkpoint from-shell\nprint(lines[-1])")
-    assert cell.lines[-1] == "saved"
-    assert shared_kernel.run("%rollback from-shell").lines[-1] == "restored"
+    assert "saved" in cell.lines
+    assert "restored" in shared_kernel.run("%rollback from-shell").lines
 
 
 def test_a_call_from_another_branch_works_on_that_branch(shared_kernel: LiveKernel) -> None:
@@ -133,7 +133,4 @@ def test_forks_from_a_checkpoint_inside_a_cell_carry_on_in_the_cell_that_forks(
 ) -> None:
     shared_kernel.run("moment = branchpoint.checkpoint('fan')\nprint('came', moment)")
     cell = shared_kernel.run("%fork 2 --from fan --names one,two")
-    assert sides(cell.text[cell.text.rindex("── one") :]) == {
-        "one": "came restored",
-        "two": "came restored",
-    }
+    assert cell.sides == {"one": "came restored", "two": "came restored"}

@@ -1,7 +1,7 @@
 """Depth and breadth of the tree, on real machines: each branch and each checkpoint is its own."""
 
 import pytest
-from tests.support.live_kernel import LiveKernel
+from tests.support.live_kernel import LiveKernel, wait_until
 
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind, SessionId
@@ -10,6 +10,8 @@ from branchpoint_vmruntime.lineage.journal import Journal
 pytestmark = pytest.mark.vm
 
 DEPTH = 30
+# In a cell: until all that is sent behind it is there.
+HELD = "\n__import__('time').sleep(2)"
 # Between two checkpoints a machine only runs one small cell, however deep they are.
 FLAT_FACTOR = 4
 
@@ -123,7 +125,7 @@ def test_keep_parks_the_others_and_ends_their_machines(kernel: LiveKernel) -> No
     assert sorted(kernel.run("%keep a").record["parked"]) == ["b", "main"]
     assert current(kernel) == "a"
     assert states(kernel) == {"main": "parked", "a": "live", "b": "parked"}
-    assert len(kernel.machines) == 1
+    assert wait_until(lambda: len(kernel.machines) == 1)
 
 
 def test_a_parked_branch_continues_from_where_it_was_parked(kernel: LiveKernel) -> None:
@@ -139,7 +141,7 @@ def test_a_dropped_branch_loses_its_machine_and_its_name_is_free(kernel: LiveKer
     kernel.run("%fork 2 --names a,b")
     kernel.run("%drop a")
     assert states(kernel) == {"main": "live", "b": "live"}
-    assert len(kernel.machines) == 2
+    assert wait_until(lambda: len(kernel.machines) == 2)
     refusal = kernel.run("%switch a", expect="error")
     assert "dropped" in refusal.text
     kernel.run("%fork 1 --names a")
@@ -200,14 +202,14 @@ def test_run_all_carries_out_magics_in_their_turn(kernel: LiveKernel) -> None:
 
 
 def test_an_error_in_run_all_aborts_magics_and_code_queued_behind_it(kernel: LiveKernel) -> None:
-    cells = kernel.run_all("x = 1", "1 / 0", "%checkpoint never", "x = 2")
+    cells = kernel.run_all(f"x = 1{HELD}", "1 / 0", "%checkpoint never", "x = 2")
     assert [cell.status for cell in cells] == ["ok", "error", "aborted", "aborted"]
     assert labels(kernel) == ["base"]
     assert kernel.value("x") == "1"
 
 
 def test_a_failing_magic_in_run_all_aborts_what_is_queued_behind_it(kernel: LiveKernel) -> None:
-    cells = kernel.run_all("x = 1", "%rollback nowhere", "%checkpoint never", "x = 2")
+    cells = kernel.run_all(f"x = 1{HELD}", "%rollback nowhere", "%checkpoint never", "x = 2")
     assert [cell.status for cell in cells] == ["ok", "error", "aborted", "aborted"]
     assert "nowhere" in cells[1].text
     assert kernel.value("x") == "1"
@@ -215,7 +217,7 @@ def test_a_failing_magic_in_run_all_aborts_what_is_queued_behind_it(kernel: Live
 
 def test_a_rollback_in_run_all_drops_what_was_queued_behind_it(kernel: LiveKernel) -> None:
     kernel.run("x = 1\n%checkpoint one")
-    cells = kernel.run_all("x = 2", "%rollback one", "x = 3", "%checkpoint never")
+    cells = kernel.run_all(f"x = 2{HELD}", "%rollback one", "x = 3", "%checkpoint never")
     assert [cell.status for cell in cells] == ["ok", "ok", "aborted", "aborted"]
     assert cells[1].record["dropped_cells"] == 2
     assert kernel.value("x") == "1"

@@ -1,6 +1,7 @@
 """Many sessions, made and removed: disk, memory and everything else are as they were before."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -47,6 +48,13 @@ class Traces:
 
 
 def look(home: Home) -> Traces:
+    """All of it; once more if a file went away meanwhile, as machines make and move them."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return _seen(home)
+
+
+def _seen(home: Home) -> Traces:
     every = [*home.root.rglob("*"), *home.run.rglob("*")]
     paths = {str(path.relative_to(home.root)): path for path in every}
     kept = {name: path for name, path in paths.items() if not name.startswith(STAYS)}
@@ -59,7 +67,12 @@ def look(home: Home) -> Traces:
         disk_bytes=disk_bytes(path for path in kept.values() if not path.is_dir()),
         processes=tuple(processes(home)),
         mounts=tuple(line for line in mounts() if str(home.root) in line),
-        shared_memory=frozenset(path.name for path in Path("/dev/shm").glob("*branchpoint*")),
+        # One with a blank in its name is a home of test_hosts.py.
+        shared_memory=frozenset(
+            path.name
+            for path in Path("/dev/shm").glob("*branchpoint*")
+            if not path.name.startswith("branchpoint ")
+        ),
     )
 
 
@@ -178,6 +191,6 @@ def test_of_many_sessions_that_were_made_and_removed_nothing_is_left(home: Home)
     found = facts("ls")
     assert [one["id"] for one in found["sessions"]] == listed
     assert found["leaks"] == []
-    assert wait_until(lambda: look(home) == before, timeout_s=10), differences(before, look(home))
+    assert wait_until(lambda: look(home) == before), differences(before, look(home))
     folders = [home.live, home.layers, *home.layers.iterdir()]
     assert all(nobody_holds(folder) for folder in folders)

@@ -1,5 +1,6 @@
 """The outside world's magics on a real machine, against a server on this host."""
 
+import csv
 import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -142,3 +143,20 @@ def test_files_go_in_and_out(opened: LiveKernel, tmp_path: Path) -> None:
     failed = opened.run("%get none.bin", expect="error")
     assert failed.error_name == "TransferError"
     assert "none.bin" in failed.text
+
+
+def test_costs_are_drawn_and_written_down(opened: LiveKernel, tmp_path: Path) -> None:
+    opened.run("%checkpoint costly")
+    table, charts = opened.run("%costs").displays
+    assert "text/html" in table
+    assert charts["image/png"].startswith("iVBOR")
+    assert "checkpoint" in charts["text/plain"]
+    opened.run(f"%costs --csv {tmp_path}/costs.csv")
+    with (tmp_path / "costs.csv").open(newline="") as file:
+        saved = next(row for row in csv.DictReader(file) if row["label"] == "costly")
+    assert saved["operation"] == "checkpoint"
+    assert float(saved["total_ms"]) >= float(saved["paused_ms"]) > 0
+    with (tmp_path / "costs-branches.csv").open(newline="") as file:
+        main = next(row for row in csv.DictReader(file) if row["branch"] == "main")
+    parts = [float(main[f"{part}_ms"]) for part in ("spawn", "load", "clock", "renew", "kernel")]
+    assert float(main["awake_ms"]) == pytest.approx(sum(parts))

@@ -15,7 +15,7 @@ from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
 from branchpoint_vmruntime.owned_session import OwnedSession
-from branchpoint_vmruntime.session import PauseReport, ResumeReport
+from branchpoint_vmruntime.reports import PauseReport, ResumeReport
 
 pytestmark = pytest.mark.vm
 
@@ -82,7 +82,7 @@ async def ticks(session: OwnedSession) -> list[Tick]:
 async def ticks_after(session: OwnedSession, before: int) -> list[Tick]:
     """The log once the counter has gone on by two."""
     async with asyncio.timeout(PATIENCE_S):
-        while (there := await ticks(session))[-1].count < before + 2:  # noqa: ASYNC110 (a file in it)
+        while not (there := await ticks(session)) or there[-1].count < before + 2:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
     return there
 

@@ -17,6 +17,7 @@ import pytest
 
 from branchpoint_vmruntime import Manifest, Runtime, checkpoint, workshop
 from branchpoint_vmruntime.branch import OwnedBranch
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import (
     IncompatibleError,
     MachineStartError,
@@ -28,7 +29,6 @@ from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import Checkpoint
 from branchpoint_vmruntime.owned_session import OwnedSession
 from branchpoint_vmruntime.restore import SavedMachine, Woken
-from branchpoint_vmruntime.session import Branch
 from branchpoint_vmruntime.store import Layer
 
 pytestmark = pytest.mark.vm

@@ -15,10 +15,10 @@ from tests.support.front_end import in_a_loop
 from tests.support.searching import in_files, in_memory, traces
 
 from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.outside.authority import Authority
 from branchpoint_vmruntime.outside.facts import Rule, SecretSource, SecretSpec
-from branchpoint_vmruntime.session import Branch
 
 pytestmark = pytest.mark.vm
 

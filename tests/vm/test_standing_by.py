@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.support.live_kernel import wait_until
 
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
@@ -62,7 +63,7 @@ async def _remove_what_is_stood_by_for(home: Home) -> None:
         await session.drop(["main"])
         assert await session.remove([saved]) == [saved]
         assert session.ready_for is None
-        assert qemus_below(home) == {current}
+        assert await asyncio.to_thread(wait_until, lambda: qemus_below(home) == {current})
         assert not list((home.flat / session.record.id).glob(f"{saved.id}*"))
 
 

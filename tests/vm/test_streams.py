@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from branchpoint_vmruntime import Runtime
+from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import MachineEndedError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.owned_session import OwnedSession
-from branchpoint_vmruntime.session import Branch
 from branchpoint_vmruntime.streams import Stream
 
 pytestmark = pytest.mark.vm

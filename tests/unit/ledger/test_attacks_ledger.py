@@ -38,8 +38,9 @@ async def test_what_was_kept_before_the_ledger_was_opened_counts(
     ledger: Ledger, alive: Living
 ) -> None:
     desk = OnceDesk(ledger, alive)
+    before = ledger.begin(a_draft("b"))
+    ledger.end(before, Outcome(state=OutcomeState.DONE, at=NOON), result=bytes(15_000))
     begun = await desk.begin(MAIN, "a", retry=False)
-    ledger.keep_result(begun.number, bytes(15_000))
     with pytest.raises(UsageError, match="keeps no more results"):
         desk.end(MAIN, begun.number, ok=True, payload=bytes(9_000))
 

@@ -130,7 +130,7 @@ def test_unfinished_is_what_a_machine_began_and_has_no_outcome(ledger: Ledger) -
 def test_the_newest_result_is_given(ledger: Ledger) -> None:
     number = ledger.begin(a_draft())
     assert ledger.result(number) is None
-    ledger.keep_result(number, b"\x00first")
+    ledger.end(number, an_outcome(), result=b"\x00first")
     ledger.end(number, an_outcome(), result=b"")
     assert ledger.result(number) == b""
 

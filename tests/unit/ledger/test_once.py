@@ -297,3 +297,37 @@ async def test_an_outcome_that_cannot_be_written_leaves_nobody_waiting(
         desk.end(MAIN, begun.number, ok=True, payload=bytes(1 << 20))
     ledger._database.rows("PRAGMA max_page_count = 100000")
     assert (await waiting).state == "unknown"
+
+
+BORROWER = Caller("inc-9", "ridge", "s-2")
+
+
+@in_a_loop
+async def test_what_was_done_in_a_notebook_is_done_in_the_one_that_continues_its_branch(
+    desk: OnceDesk, ledger: Ledger, alive: Living
+) -> None:
+    number = await ran(desk)
+    ledger.join(BORROWER.session, lambda: [MAIN.session])
+    there = OnceDesk(ledger, alive)
+    begun = await there.begin(BORROWER, "k", retry=False)
+    assert begun == Begun(state="done", number=number, payload=b"result")
+
+
+@in_a_loop
+async def test_of_what_is_under_way_in_another_notebook_nobody_knows_and_it_goes_on_there(
+    desk: OnceDesk, ledger: Ledger, alive: Living
+) -> None:
+    held = await desk.begin(MAIN, "k", retry=False)
+    ledger.join(BORROWER.session, lambda: [MAIN.session])
+    begun = await OnceDesk(ledger, alive).begin(BORROWER, "k", retry=False)
+    assert (begun.state, begun.number) == ("unknown", held.number)
+    assert desk.end(MAIN, held.number, ok=True, payload=b"result").state == "done"
+
+
+@in_a_loop
+async def test_keys_of_sessions_that_have_nothing_in_common_are_others(
+    desk: OnceDesk, ledger: Ledger, alive: Living
+) -> None:
+    await ran(desk)
+    begun = await OnceDesk(ledger, alive).begin(BORROWER, "k", retry=False)
+    assert begun.state == "run"

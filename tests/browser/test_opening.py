@@ -1,0 +1,74 @@
+"""A branch is opened as a notebook from the panel, continued there, and given back when closed."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from tests.browser.conftest import OpenPage
+from tests.support.jupyter_server import JupyterServer
+from tests.support.web_page import write_notebook
+
+from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage import BranchRecord, BranchState
+from branchpoint_vmruntime.lineage.journal import Journal
+
+pytestmark = [pytest.mark.vm, pytest.mark.browser]
+
+ADD = """code => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    const last = content.model.cells.length;
+    content.model.sharedModel.insertCell(last, { cell_type: 'code', source: code });
+    content.activeCellIndex = last;
+    return window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
+IN_FRONT = "window.jupyterapp.shell.currentWidget.context.path"
+STATUS = "window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus"
+ENDS_WITH_IT = (
+    "window.jupyterapp.shell.currentWidget.sessionContext.kernelPreference.shutdownOnDispose"
+)
+
+
+def ridge_of(home: Home) -> BranchRecord:
+    """The branch as it is on record in the notebook it is of."""
+    with Journal.read(home.database) as journal:
+        (demo,) = [it for it in journal.sessions() if it.key.endswith("/demo.ipynb")]
+        return next(it for it in journal.branches(demo.id) if it.name == "ridge")
+
+
+def test_a_branch_is_continued_in_a_notebook_of_its_own_until_that_is_closed(
+    lab: JupyterServer, open_page: OpenPage, home: Home
+) -> None:
+    begin = "import itertools\nticks = itertools.count(593)\nprint(next(ticks))"
+    file = Path(lab.folder / "demo.ipynb")
+    write_notebook(file, begin, "%fork 1 --names ridge", "%switch ridge", "print(next(ticks))")
+    notebook = open_page(lab, "lab/workspaces/opening/tree/demo.ipynb")
+    page = notebook.page
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    page.locator(".bp-Status").click()
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    panel = page.locator("#branchpoint-panel")
+    title = page.locator(".bp-title", has_text=re.compile("^ridge$"))
+    ridge = panel.get_by_role("treeitem").filter(has=title)
+    ridge.click()
+    panel.get_by_role("button", name="Open as notebook", exact=True).first.click()
+    notebook.wait_until(lambda: page.evaluate(IN_FRONT) == "demo-ridge.ipynb")
+    expect(page.locator(".jp-toast-message").last).to_contain_text("open as demo-ridge.ipynb")
+    copy = page.locator(".jp-NotebookPanel").filter(visible=True).last
+    # Beside the panel and another notebook there is no room for the indicator.
+    notebook.wait_until(lambda: page.evaluate(STATUS) == "idle")
+    page.evaluate(ADD, "print('there', next(ticks))")
+    output = copy.locator(".jp-OutputArea").last
+    expect(output).to_contain_text("there 594")
+    expect(output).to_contain_text("this is ridge of demo.ipynb")
+    notebook.picture("opening-there")
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    notebook.wait_until(lambda: page.evaluate(ENDS_WITH_IT))
+    page.evaluate("window.jupyterapp.commands.execute('application:close')")
+    notebook.wait_until(lambda: ridge_of(home).state is BranchState.PAUSED)
+    notebook.wait_until(lambda: page.evaluate(IN_FRONT) == "demo.ipynb")
+    notebook.picture("opening-returned")
+    notebook.run_cell(2)
+    notebook.run_cell(3)
+    notebook.wait_output(3, "595")
