@@ -12,9 +12,14 @@ INTERRUPTED = {
         "import subprocess; print('begun', flush=True); subprocess.run(['sleep', '600'])"
     ),
     "a shell command interrupted": "!echo begun; sleep 600",
+    # The worker ends without a word: how much of a traceback it comes to write before its pool ends
+    # it is chance. Once its first task is done it knows how.
     "a pool interrupted": (
-        "import multiprocessing, time\n"
-        "with multiprocessing.get_context('fork').Pool(1) as pool:\n"
+        "import multiprocessing, signal, sys, time\n"
+        "def leave(*_): sys.exit()\n"
+        "fork = multiprocessing.get_context('fork')\n"
+        "with fork.Pool(1, signal.signal, (signal.SIGINT, leave)) as pool:\n"
+        "    pool.apply(int)\n"
         "    print('begun', flush=True); time.sleep(600)"
     ),
     "an interrupt caught": (
