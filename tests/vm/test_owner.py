@@ -155,6 +155,31 @@ async def test_an_owner_that_is_told_to_terminate_saves_and_goes_on_from_that_ve
 
 
 @in_a_loop
+async def test_an_owner_saves_although_its_machines_were_told_to_terminate_with_it(
+    home: Home,
+) -> None:
+    # As systemd does it at a stop and at a reboot: to each process there is in the unit.
+    async with owned(home, "terminated at once") as opened:
+        async with SessionControl(home.control(opened.id)) as it:
+            await it.run("x = 1")
+            await it.checkpoint()
+            await it.run("x = 2")
+        machines = [pid for pid in qemu_processes(home.root) if is_child(pid, opened.pid)]
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            for pid in machines:
+                os.kill(pid, number)
+        await asyncio.to_thread(end, opened.pid, signal.SIGTERM)
+        assert wait_until(lambda: not any(map(is_qemu, machines))), "a machine outlived its owner"
+    assert states(home, opened) == {"main": BranchState.PAUSED}
+    async with (
+        owned(home, "terminated at once", fresh=False) as again,
+        SessionControl(home.control(again.id)) as it,
+    ):
+        assert (await it.run("x")).text.strip() == "2"
+        assert (await it.end(save=False)).lost == ("main",)
+
+
+@in_a_loop
 async def test_an_owner_that_cannot_open_its_session_says_why_and_leaves_nothing(
     home: Home, tmp_path: Path
 ) -> None:

@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 _LOG_TAIL = 2000
@@ -12,6 +13,11 @@ _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")
 
 # Linux sends no signal for a parent that had died before it was asked to.
 _START_UNLESS_ORPHANED = '[ "$PPID" = "$0" ] && exec "$@"'
+
+# At a stop and at a reboot systemd sends them to every process of a unit at once. They are for the
+# owner to heed: it saves its machines first, and ends them by SIGKILL. QEMU leaves blocked what it
+# finds blocked (seen in 7.2).
+_THE_OWNERS_TO_HEED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class QemuProcess:
@@ -31,7 +37,7 @@ class QemuProcess:
 
         Call from the thread that lives as long as the process should: the event loop's.
         """
-        with log.open("ab") as output:
+        with log.open("ab") as output, _blocked(_THE_OWNERS_TO_HEED):
             popen = subprocess.Popen(
                 [
                     *("setpriv", "--pdeathsig", "KILL", "--"),
@@ -94,3 +100,13 @@ class QemuProcess:
             how += ", its memory image could not be read: is the disk full?"
         tail = self._log.read_bytes()[-_LOG_TAIL:].decode(errors="replace").strip()
         return f"QEMU {how}" + (f"; it said: {tail}" if tail else "")
+
+
+@contextmanager
+def _blocked(numbers: Sequence[signal.Signals]) -> Generator[None]:
+    """What is started meanwhile has those signals blocked; this thread's own come afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -184,3 +185,12 @@ def test_an_interrupt_at_the_keyboard_does_not_reach_it(tmp_path: Path) -> None:
         await process.end()
 
     asyncio.run(check())
+
+
+@in_a_loop
+async def test_what_ends_a_whole_group_of_processes_leaves_it_to_its_owner(tmp_path: Path) -> None:
+    enough = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    process = start(tmp_path, ["sh", "-c", "kill -TERM $$; kill -HUP $$; kill -INT $$; exit 3"])
+    await ended(process)
+    assert process.describe_end() == "QEMU ended with status 3"
+    assert not enough & signal.pthread_sigmask(signal.SIG_BLOCK, ())
