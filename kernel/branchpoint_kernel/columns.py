@@ -11,8 +11,10 @@ from branchpoint_kernel.publisher import error_content
 from branchpoint_kernel.rendering import duration
 from branchpoint_vmruntime.errors import BranchpointError
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
+# Each begins where only one try can be made, or ends at the next beginning: what is printed may be
+# one line of many MB, and the whole kernel waits for this.
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
+_OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n)", re.MULTILINE)
 _PRE = "margin:0;white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace)"
 _COLUMN = "flex:1 1 18em;min-width:0;border-left:3px solid {color};padding:0 .8em;overflow-x:auto"
 _COLORS = {"running": "#999", "ok": "#2a7", "error": "#c33"}
