@@ -302,7 +302,10 @@ class Operations:
 
     async def _keep(self, command: commands.Keep) -> Done:
         report = await self._session.keep(command.name)
-        more = {"parked": [branch.name for branch in report.parked]}
+        more = {
+            "parked": [branch.name for branch in report.parked],
+            "failed": {failure.name: str(failure.error) for failure in report.failures},
+        }
         fact = Fact("keep", None, {}, report.total_ms, more)
         return self._outcome(fact, rendering.keep_lines(report), woken=(report.branch,))
 

@@ -168,6 +168,11 @@ def keep_lines(report: KeepReport) -> list[Line]:
     if report.parked:
         names = ", ".join(branch.name for branch in report.parked)
         lines.append(note("○", f"parked: {names}", "%switch wakes one"))
+    again = f"%keep {report.branch.name} tries it again"
+    lines += [
+        note("⚠", f"{failure.name} could not be parked and runs on", str(failure.error), again)
+        for failure in report.failures
+    ]
     return lines
 
 

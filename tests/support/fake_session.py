@@ -18,7 +18,7 @@ from tests.support.fake_on_record import FakeOnRecord
 from tests.support.fake_outside import FakeMachine, edge_in, incarnation_of
 
 from branchpoint_vmruntime.branch_seam import Branch, WakeReason
-from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.lending import is_elsewhere
 from branchpoint_vmruntime.lineage import (
@@ -37,6 +37,7 @@ from branchpoint_vmruntime.outside.outside import Newcomer, Outside, View
 from branchpoint_vmruntime.reports import (
     ForkReport,
     KeepReport,
+    ParkFailure,
     PauseReport,
     ResumeReport,
     RollbackReport,
@@ -61,7 +62,7 @@ class FakeSession(FakeOnRecord):
 
     With `keeps_variables` false a checkpoint asks nothing of the kernel, which may be busy.
     `machines` is how many it has room for; `fitted` are those of its branches, as its edge sees
-    them.
+    them; `save_errors` is why a branch cannot be saved.
     """
 
     def __init__(self, spec: OutsideSpec | None = None) -> None:
@@ -78,6 +79,7 @@ class FakeSession(FakeOnRecord):
         self.on_resumed: Callable[[ResumeReport], None] = nobody_hears
         self.inside = FakeInside()
         self.keeps_variables = True
+        self.save_errors: dict[str, BranchpointError] = {}
         self.machines = MAX_FORKS + 1
         (base,) = self._points
         self.image = FakeImage(base)
@@ -224,11 +226,20 @@ class FakeSession(FakeOnRecord):
         async with self._busy:
             branch = await self._switch(name)
             others = [it for it in self._branches.values() if it is not branch and it.channel]
+            parked: list[FakeBranch] = []
+            failures: list[ParkFailure] = []
             for other in others:
                 label = self._next_label(f"parked-{other.name}")
-                await self._save(other, label, CheckpointKind.PARKED)
+                try:
+                    await self._save(other, label, CheckpointKind.PARKED)
+                except BranchpointError as error:
+                    failures.append(ParkFailure(other.name, error))
+                    continue
                 await other.end(BranchState.PARKED)
-            return KeepReport(branch=branch, parked=tuple(others), total_ms=50.0)
+                parked.append(other)
+            return KeepReport(
+                branch=branch, parked=tuple(parked), failures=tuple(failures), total_ms=50.0
+            )
 
     async def pause(self, name: str | None = None) -> PauseReport:
         """Keep what can be kept, and end its kernel."""
@@ -349,6 +360,8 @@ class FakeSession(FakeOnRecord):
     async def _save(
         self, branch: FakeBranch, label: str, kind: CheckpointKind, note: str = ""
     ) -> Checkpoint:
+        if branch.name in self.save_errors:
+            raise self.save_errors[branch.name]
         saved = await branch.save() if self.keeps_variables else None
         await branch.come_to_rest()
         moment = replace(

@@ -141,11 +141,24 @@ class RollbackFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedPark:
+    """A branch that could not be parked and runs on, and why."""
+
+    name: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeepFacts:
-    """What `keep` did: the branch the session continues as, and those saved and ended."""
+    """What `keep` did.
+
+    The branch the session continues as, those saved and ended, and those that could not be.
+    """
 
     branch: BranchFacts
     parked: tuple[BranchFacts, ...]
+    failures: tuple[FailedPark, ...] = ()
     total_ms: float
 
 

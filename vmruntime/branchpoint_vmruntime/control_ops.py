@@ -19,6 +19,7 @@ from branchpoint_vmruntime.control_facts import (
     CheckpointFacts,
     EndFacts,
     FailedFork,
+    FailedPark,
     ForkFacts,
     KeepFacts,
     Lent,
@@ -218,6 +219,10 @@ class ControlOps:
             KeepFacts(
                 branch=await self._fact(report.branch),
                 parked=tuple([await self._fact(branch) for branch in report.parked]),
+                failures=tuple(
+                    FailedPark(name=it.name, message=str(it.error), hint=it.error.hint)
+                    for it in report.failures
+                ),
                 total_ms=report.total_ms,
             )
         )

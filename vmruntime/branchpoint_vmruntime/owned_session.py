@@ -195,20 +195,20 @@ class OwnedSession(OnRecord):
             return await self._switch(name)
 
     async def keep(self, name: str) -> KeepReport:
-        """Continue as a branch; save and end every other live one, so that it can be reopened."""
+        """Continue as a branch; save and end every other live one, so that it can be reopened.
+
+        One that cannot be saved runs on.
+        """
         async with self._alone():
             began = time.monotonic()
             kept = await self._switch(name)
             others = [b for b in self.branches() if b is not kept and b.live is not None]
-            outcomes = await asyncio.gather(
-                *(self._pausing.park(branch) for branch in others), return_exceptions=True
-            )
-            if failures := [outcome for outcome in outcomes if outcome is not None]:
-                # Those that could not be saved live on: nothing is ended that was not kept.
-                raise failures[0]
+            parked, failures = await self._pausing.park_all(others)
             total_ms = _since(began)
             self._register.note("keep", kept.name, None, total_ms, {})
-            return KeepReport(branch=kept, parked=tuple(others), total_ms=total_ms)
+            return KeepReport(
+                branch=kept, parked=tuple(parked), failures=tuple(failures), total_ms=total_ms
+            )
 
     async def drop(self, names: Sequence[str]) -> list[OwnedBranch]:
         """Give branches up. Their checkpoints stay."""

@@ -1,14 +1,16 @@
 """Takes branches their machines, saved at their last moment, and gives them back later."""
 
+import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.branch_seam import WakeReason
-from branchpoint_vmruntime.errors import UsageError
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, CheckpointKind
 from branchpoint_vmruntime.register import Register
-from branchpoint_vmruntime.reports import PauseReport, ResumeReport
+from branchpoint_vmruntime.reports import ParkFailure, PauseReport, ResumeReport
 from branchpoint_vmruntime.saving import Saving, let_go_on
 from branchpoint_vmruntime.waking import Waking
 
@@ -48,6 +50,23 @@ class Pausing:
             await self.put_away(branch, CheckpointKind.PARKED)
         else:
             await self._waking.retire(branch, BranchState.LOST)
+
+    async def park_all(
+        self, branches: Sequence[OwnedBranch]
+    ) -> tuple[list[OwnedBranch], list[ParkFailure]]:
+        """Park branches at once; those that are parked or lost, and those that run on."""
+        outcomes = await asyncio.gather(*map(self.park, branches), return_exceptions=True)
+        parked: list[OwnedBranch] = []
+        failures: list[ParkFailure] = []
+        for branch, outcome in zip(branches, outcomes, strict=True):
+            match outcome:
+                case None:
+                    parked.append(branch)
+                case BranchpointError():
+                    failures.append(ParkFailure(branch.name, outcome))
+                case _:
+                    raise outcome
+        return parked, failures
 
     async def pause(self, branch: OwnedBranch) -> PauseReport:
         """Save a branch and end its machine until something is wanted of it."""

@@ -56,12 +56,25 @@ class RollbackReport:
     phases_ms: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class ParkFailure:
+    """One branch that could not be parked, and runs on."""
+
+    name: BranchName
+    error: BranchpointError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepReport:
-    """What `keep` did: the branch this notebook continues as, and those saved and ended."""
+    """What `keep` did.
+
+    The branch this notebook continues as, those saved and ended, and those that run on because they
+    could not be saved.
+    """
 
     branch: Branch
     parked: tuple[Branch, ...]
+    failures: tuple[ParkFailure, ...] = ()
     total_ms: float
 
 

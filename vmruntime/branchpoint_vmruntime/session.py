@@ -197,7 +197,10 @@ class Session(Protocol):
         """Continue as another branch; a parked one is woken from its head."""
         ...
 
-    async def keep(self, name: str) -> KeepReport: ...
+    async def keep(self, name: str) -> KeepReport:
+        """Continue as another branch and park every other; one that cannot be saved runs on."""
+        ...
+
     async def pause(self, name: str | None = None) -> PauseReport:
         """Save a branch, the current one if none is named, and end its machine until it is wanted.
 

@@ -26,7 +26,9 @@ export function outcome(action: Action, done: Facts): string {
     case 'keep': {
       const parked = names(done, 'parked');
       const others = parked.length > 0 ? ` Parked: ${parked.join(', ')}.` : '';
-      return `The notebook continues as ${action.name}${took}.${others}`;
+      return [`The notebook continues as ${action.name}${took}.${others}`, ...unparked(done)].join(
+        ' '
+      );
     }
     case 'drop':
       return `Dropped: ${action.names.join(', ')}. Their checkpoints stay.`;
@@ -51,6 +53,12 @@ function forked(done: Facts, took: string): string {
   });
   const came = made.length > 0 ? [`Forked${took}: ${made.join(', ')}.`] : [];
   return [...came, ...failed].join(' ').trim() || `Forked${took}.`;
+}
+
+function unparked(done: Facts): string[] {
+  return list(done, 'failures').map(each => {
+    return `${text(each, 'name')} could not be parked and runs on: ${text(each, 'message')}.`;
+  });
 }
 
 function named(done: Facts, name: string | undefined): string {

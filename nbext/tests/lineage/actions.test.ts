@@ -140,4 +140,8 @@ test('an outcome is one sentence, and names forks that did not come up', () => {
   const paused = { label: 'paused-1', kind: 'paused' };
   expect(outcome({ op: 'resume', name: 'main' }, { checkpoint: paused })).toBe('main carries on.');
   expect(outcome({ op: 'keep', name: 'boost' }, {})).toBe('The notebook continues as boost.');
+  const unparked = { failures: [{ name: 'main', message: 'the disk is full' }] };
+  expect(outcome({ op: 'keep', name: 'boost' }, unparked)).toBe(
+    'The notebook continues as boost. main could not be parked and runs on: the disk is full.'
+  );
 });

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from tests.support.front_end import in_a_loop, open_notebook
 
+from branchpoint_vmruntime.errors import CheckpointError
+
 
 @in_a_loop
 async def test_a_fork_shows_a_tree_and_leaves_a_record() -> None:
@@ -132,6 +134,24 @@ async def test_keeping_a_branch_parks_the_rest_and_switching_wakes_them() -> Non
         assert "wake it with %switch a" in refused.text
         await notebook.run("%switch main")
         assert (await notebook.run("x")).text == "1\n"
+
+
+@in_a_loop
+async def test_a_keep_that_cannot_park_a_branch_says_so_and_goes_on_as_another() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 2 --names a,b")
+        notebook.session.save_errors["main"] = CheckpointError("the disk is full")
+        kept = await notebook.run("%keep b")
+        assert kept.status == "ok"
+        assert "this notebook continues as b" in kept.text
+        assert "⚠ main could not be parked and runs on   the disk is full" in kept.text
+        assert (kept.record["parked"], kept.record["failed"]) == (
+            ["a"],
+            {"main": "the disk is full"},
+        )
+        assert "* b" in (await notebook.run("%branches")).text
+        del notebook.session.save_errors["main"]
+        assert (await notebook.run("%keep b")).record["parked"] == ["main"]
 
 
 @in_a_loop

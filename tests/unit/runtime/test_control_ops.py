@@ -15,6 +15,7 @@ from branchpoint_vmruntime.control_facts import PauseFacts
 from branchpoint_vmruntime.control_socket import ControlClient
 from branchpoint_vmruntime.errors import (
     BranchpointError,
+    CheckpointError,
     MachineStartError,
     NameTakenError,
     UnknownNameError,
@@ -63,6 +64,18 @@ async def test_a_branch_that_is_kept_goes_on_and_the_others_are_told_to_be_parke
         assert kept.branch.current
         assert [(it.name, it.state) for it in kept.parked] == [("main", BranchState.PARKED)]
         assert there.session.current.name == "größe"
+
+
+@in_a_loop
+async def test_a_branch_that_cannot_be_parked_is_told_with_what_was_kept(tmp_path: Path) -> None:
+    async with asked(tmp_path) as (there, control):
+        await control.fork(1, names=["a"])
+        there.workshop.publish_error = CheckpointError("no room", hint="make some")
+        kept = await control.keep("a")
+        assert kept.branch.current
+        assert [(it.name, it.message, it.hint) for it in kept.failures] == [
+            ("main", "no room", "make some")
+        ]
 
 
 @in_a_loop
