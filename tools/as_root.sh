@@ -15,7 +15,8 @@ as_root() {
 install_packages() {
     local root
     root=$(as_root) || return 1
-    # Twice quiet, apt still shows what dpkg does.
+    # A host that has just come up installs its updates, and would refuse at once. Twice quiet, apt
+    # still shows what dpkg does.
     $root apt-get -qq update && $root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install \
-        --no-install-recommends "$@" >/dev/null
+        -o DPkg::Lock::Timeout=300 --no-install-recommends "$@" >/dev/null
 }

@@ -88,10 +88,12 @@ def root_prefix() -> tuple[str, ...] | None:
 
 
 def _install(become_root: Sequence[str]) -> None:
+    # A host that has just come up installs its updates, and would refuse at once.
+    apt_get = [*become_root, "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300"]
     try:
-        run_command([*become_root, "apt-get", "-qq", "update"], purpose="fetch the package lists")
+        run_command([*apt_get, "update"], purpose="fetch the package lists")
         run_command(
-            [*become_root, "apt-get", "-qq", "-y", "install", "--no-install-recommends", *PACKAGES],
+            [*apt_get, "-y", "install", "--no-install-recommends", *PACKAGES],
             purpose="install QEMU",
         )
     except ImageBuildError as error:
