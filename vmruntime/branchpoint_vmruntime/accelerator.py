@@ -94,9 +94,10 @@ def probe(qemu: QemuProgram, image: GuestImage, accelerator: Name) -> str:
     if SIGN_OF_LIFE in done.stdout:
         return ""
     if time.monotonic() - started >= DEADLINE_S:
-        return f"/dev/kvm opens, but a guest under it does nothing for {DEADLINE_S} s"
+        return f"{DEVICE} opens, but a guest under it does nothing for {DEADLINE_S} s"
     said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-    return f"QEMU does not start a guest under {accelerator}: {said[-1]}"
+    tried = f"{DEVICE} opens, but " if accelerator == "kvm" else ""
+    return f"{tried}QEMU does not start a guest under {accelerator}: {said[-1]}"
 
 
 def probe_argv(qemu: QemuProgram, kernel: Path, initramfs: Path, accelerator: Name) -> list[str]:
