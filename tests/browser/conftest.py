@@ -9,11 +9,19 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 from tests.support.jupyter_server import JupyterServer, jupyter_server
-from tests.support.web_page import NotebookPage, chromium, pictures, write_settings
+from tests.support.steering import Steering
+from tests.support.web_page import (
+    NotebookPage,
+    chromium,
+    pictures,
+    write_notebook,
+    write_settings,
+)
 
 from branchpoint_vmruntime.home import Home
 
 OpenPage = Callable[[JupyterServer, str], NotebookPage]
+Steer = Callable[..., Steering]
 
 
 @pytest.fixture(scope="session")
@@ -69,3 +77,16 @@ def open_page(context: BrowserContext, tmp_path: Path) -> Generator[OpenPage]:
     for notebook in opened:
         notebook.page.close()
     assert complaints == []
+
+
+@pytest.fixture
+def steer(lab: JupyterServer, open_page: OpenPage) -> Steer:
+    """Opens a new notebook of those cells in JupyterLab, with the panel."""
+
+    def steered(name: str, *codes: str) -> Steering:
+        write_notebook(lab.folder / f"{name}.ipynb", *codes)
+        steering = Steering(open_page(lab, f"lab/workspaces/{name}/tree/{name}.ipynb"))
+        steering.show_panel()
+        return steering
+
+    return steered

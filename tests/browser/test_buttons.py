@@ -4,9 +4,10 @@ import re
 from collections.abc import Generator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, expect
 from tests.support.jupyter_server import JupyterServer
 from tests.support.page_parts import faint_in_either_theme
+from tests.support.steering import Steering
 from tests.support.web_page import NotebookPage, pictures, write_notebook
 
 pytestmark = [pytest.mark.vm, pytest.mark.browser]
@@ -23,53 +24,21 @@ CELLS = ("x = 1", "gone = 2", COLOURFUL, "%branches")
 ROUTE = "lab/workspaces/buttons/tree/buttons.ipynb"
 
 
-class Hands:
-    """A page with a notebook and the panel, and what is pressed there."""
-
-    def __init__(self, notebook: NotebookPage) -> None:
-        self.notebook = notebook
-        self.page: Page = notebook.page
-        self.panel: Locator = self.page.locator("#branchpoint-panel")
-        self.dialog: Locator = self.page.locator(".jp-Dialog")
-        self.told: Locator = self.page.locator(".jp-toast-message")
-        self.state: Locator = self.page.locator(".bp-Status")
-
-    def answer(self, words: str) -> None:
-        """Press a button of the dialog that is open, by its words."""
-        # JupyterLab has other names for some of its buttons than their words.
-        shown = re.compile(f"^{re.escape(words)}$")
-        self.dialog.locator(".jp-Dialog-button", has_text=shown).click()
-
-    def row(self, name: str) -> Locator:
-        """The row of a checkpoint or a branch in the panel, by what it is called."""
-        title = re.compile(f"^{re.escape(name)}$")
-        return self.panel.get_by_role("treeitem").filter(
-            has=self.page.locator(".bp-title", has_text=title)
-        )
-
-    def choose_machine(self, link: str) -> None:
-        """Press what the panel offers to a notebook that is not in a machine, and choose one."""
-        self.panel.get_by_role("button", name=link).click()
-        self.dialog.get_by_role("combobox").select_option("Python 3 (microVM)")
-        self.answer("Select")
-        expect(self.state).to_have_text(re.compile(r"^main · (.* · )?idle$"))
-
-
 @pytest.fixture(scope="module")
 def hands(
     lab: JupyterServer, browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> Generator[Hands]:
+) -> Generator[Steering]:
     """On a notebook that runs outside a machine to begin with."""
     write_notebook(lab.folder / "buttons.ipynb", *CELLS, kernel="python3")
-    page = browser.new_page(viewport={"width": 1600, "height": 1000})
+    page = browser.new_page()
     notebook = NotebookPage(page, pictures(tmp_path_factory.mktemp("pictures")))
     notebook.open(lab, ROUTE, kernel="Python 3")
-    yield Hands(notebook)
+    yield Steering(notebook)
     assert notebook.complaints == []
     page.close()
 
 
-def test_a_notebook_outside_a_machine_is_told_so_and_given_one(hands: Hands) -> None:
+def test_a_notebook_outside_a_machine_is_told_so_and_given_one(hands: Steering) -> None:
     hands.notebook.command("Show the Lineage")
     expect(hands.panel.locator(".bp-Panel-words")).to_contain_text("outside a machine")
     expect(hands.state).to_be_hidden()
@@ -80,7 +49,7 @@ def test_a_notebook_outside_a_machine_is_told_so_and_given_one(hands: Hands) -> 
     expect(hands.notebook.panel.locator(".bp-ToolbarButton").first).to_be_visible()
 
 
-def test_the_palette_saves_goes_back_and_forks_and_its_dialogs_can_be_read(hands: Hands) -> None:
+def test_the_palette_saves_goes_back_and_forks_and_its_dialogs_can_be_read(hands: Steering) -> None:
     for number in (0, 1):
         hands.notebook.run_cell(number)
     rows = hands.panel.get_by_role("treeitem")
@@ -106,14 +75,14 @@ def test_the_palette_saves_goes_back_and_forks_and_its_dialogs_can_be_read(hands
     expect(hands.row("other")).to_be_visible()
 
 
-def test_a_dimmed_cell_can_be_read_whatever_is_in_it(hands: Hands) -> None:
+def test_a_dimmed_cell_can_be_read_whatever_is_in_it(hands: Steering) -> None:
     left = hands.notebook.cell(2)
     expect(left.get_by_text("Ran on a future that was left")).to_be_visible()
     assert faint_in_either_theme(hands.page, ".bp-mod-left") == []
     hands.notebook.picture("buttons-dimmed")
 
 
-def test_a_long_refusal_can_be_read_to_its_end(hands: Hands) -> None:
+def test_a_long_refusal_can_be_read_to_its_end(hands: Steering) -> None:
     name = "no-name/" * 15
     hands.notebook.command("Fork…")
     hands.dialog.get_by_label("How many").fill("1")
@@ -127,3 +96,14 @@ def test_a_long_refusal_can_be_read_to_its_end(hands: Hands) -> None:
     # Chromium notes each answer that is a refusal.
     said = hands.notebook.complaints
     said[:] = [it for it in said if "status of 400" not in it or "/branchpoint/act" not in it]
+
+
+def test_a_notebook_whose_kernel_was_ended_chooses_one_from_the_panel(hands: Steering) -> None:
+    hands.notebook.choose("Kernel", "Shut Down Kernel")
+    words = hands.panel.locator(".bp-Panel-words")
+    expect(words).to_contain_text("this is its lineage on record")
+    hands.notebook.picture("buttons-no-kernel")
+    hands.choose_machine("Choose a kernel…")
+    expect(words).to_be_hidden()
+    expect(hands.row("other~1")).to_be_visible()
+    hands.notebook.run_cell(0)

@@ -1,15 +1,14 @@
 """The panel, the toolbar and the status bar in JupyterLab steer a real machine, and show it."""
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
-from tests.browser.conftest import OpenPage
+from playwright.sync_api import expect
+from tests.browser.conftest import OpenPage, Steer
 from tests.support.jupyter_server import JupyterServer
 from tests.support.live_kernel import wait_until
-from tests.support.web_page import NotebookPage, write_notebook
+from tests.support.steering import Steering
+from tests.support.web_page import write_notebook
 
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage.journal import Journal
@@ -20,84 +19,6 @@ pytestmark = [pytest.mark.vm, pytest.mark.browser]
 
 WHERE = "import branchpoint; print('on', branchpoint.identity().name)"
 LEFT = "Ran on a future that was left"
-Steer = Callable[..., "Steering"]
-
-
-class Steering:
-    """A notebook with the panel beside it."""
-
-    def __init__(self, notebook: NotebookPage, lab: JupyterServer) -> None:
-        self.notebook = notebook
-        self.lab = lab
-        self.page = notebook.page
-        # Beside the panel there is to be room for the whole toolbar.
-        self.page.set_viewport_size({"width": 1600, "height": 1000})
-        self.panel = self.page.locator("#branchpoint-panel")
-        self.state = self.page.locator(".bp-Status")
-
-    def show_panel(self) -> None:
-        """Open the panel by a click on the status bar."""
-        self.state.click()
-        expect(self.panel).to_be_visible()
-
-    def row(self, name: str) -> Locator:
-        """The row of a checkpoint or a branch, by what it is called."""
-        title = re.compile(f"^{re.escape(name)}$")
-        return self.panel.get_by_role("treeitem").filter(
-            has=self.page.locator(".bp-title", has_text=title)
-        )
-
-    def offered(self, name: str, deed: str) -> Locator:
-        """Something that the panel offers for a row, which is selected for it."""
-        self.row(name).click()
-        return self.panel.get_by_role("button", name=deed, exact=True).first
-
-    @property
-    def told(self) -> Locator:
-        """What notifications say."""
-        return self.page.locator(".jp-toast-message")
-
-    @property
-    def folder(self) -> Path:
-        """Where the server's notebooks are."""
-        return self.lab.folder
-
-    def is_dirty(self) -> bool:
-        """Whether the notebook has changed since it was saved."""
-        return self.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.dirty")
-
-    def dark(self) -> None:
-        """Have the page dark."""
-        self._theme("JupyterLab Dark", "false")
-
-    def light(self) -> None:
-        """Have the page light again."""
-        self._theme("JupyterLab Light", "true")
-
-    def _theme(self, name: str, is_light: str) -> None:
-        execute = (
-            "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
-        )
-        self.page.evaluate(execute, name)
-        self.page.locator(f"body[data-jp-theme-light='{is_light}']").wait_for(state="attached")
-        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
-
-    def toolbar(self, label: str) -> Locator:
-        """A button of the notebook's toolbar."""
-        return self.notebook.panel.locator(f".bp-ToolbarButton[data-label='{label}'] jp-button")
-
-
-@pytest.fixture
-def steer(lab: JupyterServer, open_page: OpenPage) -> Steer:
-    """Opens a new notebook of those cells, with the panel."""
-
-    def steered(name: str, *codes: str) -> Steering:
-        write_notebook(lab.folder / f"{name}.ipynb", *codes)
-        steering = Steering(open_page(lab, f"lab/workspaces/{name}/tree/{name}.ipynb"), lab)
-        steering.show_panel()
-        return steering
-
-    return steered
 
 
 def test_a_checkpoint_from_the_toolbar_is_told_and_is_in_the_tree(steer: Steer) -> None:
@@ -112,14 +33,16 @@ def test_a_checkpoint_from_the_toolbar_is_told_and_is_in_the_tree(steer: Steer) 
     steering.notebook.picture("panel-saved")
 
 
-def test_cells_of_a_future_that_was_left_are_dimmed_until_they_are_run_again(steer: Steer) -> None:
+def test_cells_of_a_future_that_was_left_are_dimmed_until_they_are_run_again(
+    steer: Steer, lab: JupyterServer
+) -> None:
     steering = steer(
         "dimming", "x = 1", "%checkpoint early", "x = 2; print('two')", "%fork 1 --names other"
     )
     notebook = steering.notebook
     for number in range(4):
         notebook.run_cell(number)
-    notebook.save(steering.folder / "dimming.ipynb")
+    notebook.save(lab.folder / "dimming.ipynb")
     steering.offered("early", "Roll back…").click()
     sheet = steering.panel.locator(".bp-sheet")
     expect(sheet).to_contain_text("x = 2")
@@ -188,7 +111,7 @@ def test_a_second_page_a_reload_and_a_restarted_kernel_show_what_is(
     notebook = steering.notebook
     notebook.run_cell(0)
     expect(steering.row("first")).to_be_visible()
-    other = Steering(open_page(lab, "lab/workspaces/other/tree/reloading.ipynb"), lab)
+    other = Steering(open_page(lab, "lab/workspaces/other/tree/reloading.ipynb"))
     other.show_panel()
     expect(other.row("first")).to_be_visible()
     notebook.run_cell(1)

@@ -49,6 +49,7 @@ _OWN_NOISE = re.compile(
 )
 # Cells out of sight are not in the page, but in its model.
 _NOTEBOOK = "window.jupyterapp.shell.currentWidget.content"
+_DIRTY = "window.jupyterapp.shell.currentWidget.context.model.dirty"
 _CELLS = f"[...{_NOTEBOOK}.model.cells]"
 _RUNNING = "cell => cell.executionState === 'running'"
 
@@ -99,12 +100,14 @@ class NotebookPage:
         self.wait_kernel("idle")
 
     def save(self, path: Path) -> None:
-        """Save the notebook, and wait until its file has been written."""
+        """Save the notebook, and wait until its file has been written and the page knows."""
         before = path.stat().st_mtime_ns
         self.page.keyboard.press("Control+s")
         # The server keeps the old one there until the new one is whole.
         aside = path.with_name(f".~{path.name}")
         self.wait_until(lambda: path.stat().st_mtime_ns != before and not aside.exists())
+        # It asks once more after that; an edit before the answer would count as saved.
+        self.wait_until(lambda: not self.page.evaluate(_DIRTY))
 
     def wait_kernel(self, state: str) -> None:
         """Wait until the page shows that state of the kernel."""
