@@ -23,13 +23,13 @@ from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import CheckpointId
 from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.locks import holder, tidying
+from branchpoint_vmruntime.locks import holder, holders, tidying
 from branchpoint_vmruntime.memory.dirty import memory_use
 from branchpoint_vmruntime.store import LayerStore
 
 _BOOT = "boot-"
 _CONSOLE = "file,id=console,path="
-_GONE_MS = 5000
+_GONE_MS = 30_000
 
 
 class LeakKind(StrEnum):
@@ -73,8 +73,9 @@ def running_machines(home: Home) -> list[RunningMachine]:
 def leaks(home: Home) -> list[Leak]:
     """What was left behind in a home; nothing is changed, and nothing has to be there."""
     found = [_as_leak(machine) for machine in _ownerless(home, running_machines(home))]
-    strays = _strays(home, _known(home))
-    return found + [_found(it) for it in strays if holder(_lock_of(home, it)) is None]
+    strays = {path: _lock_of(home, path) for path in _strays(home, _known(home))}
+    held = holders(set(strays.values()))
+    return found + [_found(path) for path, lock in strays.items() if lock not in held]
 
 
 def sweep(home: Home, *, thorough: bool = True) -> list[Leak]:
@@ -146,7 +147,8 @@ def _machine(pid: int, begins: bytes) -> RunningMachine | None:
 
 def _ownerless(home: Home, machines: list[RunningMachine]) -> list[RunningMachine]:
     # Looked at after the machines: an owner holds its session before it starts one.
-    return [it for it in machines if holder(_lock(home, it.session)) != it.parent]
+    held = holders({_lock(home, it.session) for it in machines})
+    return [it for it in machines if held.get(_lock(home, it.session)) != it.parent]
 
 
 def _known(home: Home) -> set[str] | None:
@@ -265,6 +267,7 @@ def own_memory(pid: int) -> int:
 
 
 def _end(machine: RunningMachine, home: Home) -> Leak | None:
+    """End a machine; None if it was not to be, or is not gone in time."""
     if not _can_be_seen(_lock(home, machine.session)):
         return None
     try:
@@ -275,13 +278,14 @@ def _end(machine: RunningMachine, home: Home) -> Leak | None:
         # Held by its descriptor now, so that no other can have its number: is it still the one?
         if machine not in running_machines(home):
             return None
+        if holder(_lock(home, machine.session)) == machine.parent:
+            return None
         leak = _as_leak(machine)
         signal.pidfd_send_signal(process, signal.SIGKILL)
         waiting = select.poll()
         waiting.register(process, select.POLLIN)
-        waiting.poll(_GONE_MS)
+        return leak if waiting.poll(_GONE_MS) else None
     except ProcessLookupError:
         return None
     finally:
         os.close(process)
-    return leak

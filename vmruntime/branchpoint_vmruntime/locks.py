@@ -8,7 +8,7 @@ nobody takes it for an owner.
 import contextlib
 import itertools
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 
 _LOCKS = Path("/proc/locks")
+_PROCESSES = Path("/proc")
 _MODULES = {
     "branchpoint_kernel": OwnerKind.KERNEL,
     "branchpoint_vmruntime.owner": OwnerKind.OWNER,
@@ -79,21 +80,22 @@ def holder(folder: Path) -> int | None:
 
     Looking disturbs nobody: the lock itself is not tried.
     """
-    try:
-        wanted = folder.stat()
-        inode = str(wanted.st_ino)
-        lines = _LOCKS.read_text().splitlines()
-    except OSError:
-        return None
-    # "1: FLOCK  ADVISORY  WRITE 201 fe:00:2162707 0 EOF"; of one that waits the second is "->".
-    for line in lines:
-        words = line.split()
-        if words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode:
-            pid = int(words[4])
-            # Not by the number of the device: of some file systems `stat` tells another.
-            if _has_open(pid, folder, wanted):
-                return pid
-    return None
+    return holders([folder]).get(folder)
+
+
+def holders(folders: Iterable[Path]) -> dict[Path, int]:
+    """The processes that hold folders, each as `holder` has it; those without one are left out."""
+    wanted: dict[Path, os.stat_result] = {}
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            wanted[folder] = folder.stat()
+    listed, whole = _listed()
+    numbers = {facts.st_ino for facts in wanted.values()}
+    found = _held_by({pid for pid, number in listed if number in numbers}, wanted)
+    missing = {folder: facts for folder, facts in wanted.items() if folder not in found}
+    if missing and not whole:
+        found |= _held_by(_processes(), missing)
+    return found
 
 
 def owner_kind(pid: int) -> OwnerKind:
@@ -106,14 +108,70 @@ def owner_kind(pid: int) -> OwnerKind:
     return next((_MODULES[name] for name in modules if name in _MODULES), OwnerKind.SCRIPT)
 
 
-def _has_open(pid: int, folder: Path, wanted: os.stat_result) -> bool:
+def _listed() -> tuple[list[tuple[int, int]], bool]:
+    """The processes with a lock and the numbers of the files; whether none can be missing.
+
+    The system tells a page of them at a time and goes on by their position, so that one that is let
+    go of meanwhile hides another. In half a page are all of them: what is left out for want of room
+    would have to be longer than the other half, which takes tens that wait for one lock.
+    """
     try:
-        fds = list(Path(f"/proc/{pid}/fd").iterdir())
+        text = _LOCKS.read_text()
     except OSError:
-        return False
-    for fd in fds:
-        with contextlib.suppress(OSError):
-            # The name first: to look at what a process has open may wait, at a file name it cannot.
-            if fd.readlink().name == folder.name and os.path.samestat(fd.stat(), wanted):
+        return [], False
+    # "1: FLOCK  ADVISORY  WRITE 201 fe:00:2162707 0 EOF"; of one that waits the second is "->".
+    lines = [line.split() for line in text.splitlines()]
+    found = [
+        # Not by the number of the device: of some file systems `stat` tells another.
+        (int(words[4]), int(words[5].rpartition(":")[2]))
+        for words in lines
+        if words[1] == "FLOCK"
+    ]
+    return found, len(text) <= os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _processes() -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(it.name) for it in _PROCESSES.iterdir() if it.name.isdigit()]
+    return []
+
+
+def _held_by(pids: Iterable[int], wanted: Mapping[Path, os.stat_result]) -> dict[Path, int]:
+    """Which of the folders those processes hold, as the system tells of what each has open.
+
+    That lists by process and descriptor, and leaves nothing out that stays as it is.
+    """
+    names = {folder.name for folder in wanted}
+    found: dict[Path, int] = {}
+    for pid in pids:
+        for facts in _held(pid, names):
+            found |= {it: pid for it, its in wanted.items() if os.path.samestat(facts, its)}
+    return found
+
+
+def _held(pid: int, names: set[str]) -> Generator[os.stat_result]:
+    """What a process holds of what it has open by one of the names."""
+    with contextlib.ExitStack() as stack:
+        try:
+            fds = os.open(f"{_PROCESSES}/{pid}/fd", os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, fds)
+            there = [entry.name for entry in os.scandir(fds)]
+        except OSError:
+            return
+        for fd in there:
+            with contextlib.suppress(OSError):
+                # The name first: to look at what is open may wait, at a file name it cannot.
+                link = os.readlink(fd, dir_fd=fds)
+                if link.rpartition("/")[2] in names and _is_held(pid, fd):
+                    yield os.stat(fd, dir_fd=fds)
+
+
+def _is_held(pid: int, fd: str) -> bool:
+    for line in Path(f"{_PROCESSES}/{pid}/fdinfo/{fd}").read_text().splitlines():
+        # As in the list. One that was inherited is another's.
+        match line.split():
+            case ["lock:", _, "FLOCK", _, _, by, *_] if by == str(pid):
                 return True
+            case _:
+                pass
     return False

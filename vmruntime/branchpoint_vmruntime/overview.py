@@ -19,7 +19,7 @@ from branchpoint_vmruntime.ledger import SpentSoFar as SpentSoFar
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.lineage import BranchRecord, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.locks import holder, owner_kind
+from branchpoint_vmruntime.locks import holders, owner_kind
 from branchpoint_vmruntime.memory.dirty import memory_use
 
 
@@ -66,10 +66,18 @@ def overview(home: Home) -> Overview:
     """
     machines = _machines_by_session(home)
     spent = _spent(home)
+    there = _on_record(home)
+    held = holders([home.layers / it.record.id for it in there])
     return Overview(
         sessions=tuple(
-            _of_session(home, facts, machines.get(str(facts.record.id), []), spent)
-            for facts in _on_record(home)
+            _of_session(
+                home,
+                facts,
+                held.get(home.layers / facts.record.id),
+                machines.get(str(facts.record.id), []),
+                spent,
+            )
+            for facts in there
         ),
         leaks=tuple(leaks(home)),
     )
@@ -113,11 +121,11 @@ def _machines_by_session(home: Home) -> dict[str, list[RunningMachine]]:
 def _of_session(
     home: Home,
     facts: _OnRecord,
+    pid: int | None,
     machines: Sequence[RunningMachine],
     spent: Mapping[str, SpentSoFar],
 ) -> SessionOverview:
     record, id_ = facts.record, str(facts.record.id)
-    pid = holder(home.layers / id_)
     owner = None
     if pid is not None:
         owner = OpenSession(id=id_, key=record.key, pid=pid, kind=owner_kind(pid))

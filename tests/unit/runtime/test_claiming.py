@@ -19,7 +19,7 @@ from branchpoint_vmruntime.errors import SessionBusyError, StorageError
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.locks import closed_session, holder, owner_kind, tidying
+from branchpoint_vmruntime.locks import closed_session, holder, holders, owner_kind, tidying
 from branchpoint_vmruntime.removal import remove_session
 
 _HOLDS = """
@@ -177,6 +177,32 @@ def test_who_holds_a_folder_is_told_without_disturbing_it(home: Home) -> None:
         assert holder(home.layers / CLOSED) is None
         with pytest.raises(BlockingIOError), locked(folder, wait=False):
             pass
+
+
+def test_who_holds_a_folder_is_told_though_a_long_list_of_locks_leaves_it_out(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = tmp_path / "locks"
+    line = "{}: POSIX  ADVISORY  READ 1 fe:00:{} 128 128\n"
+    others.write_text("".join(line.format(number, number) for number in range(1, 200)))
+    monkeypatch.setattr("branchpoint_vmruntime.locks._LOCKS", others)
+    folder = home.layers / OPEN
+    with held_by_another(folder) as pid, locked(home.layers / CLOSED, wait=False):
+        assert holders([folder, home.layers / CLOSED, home.layers]) == {
+            folder: pid,
+            home.layers / CLOSED: os.getpid(),
+        }
+    assert holder(folder) is None
+
+
+def test_who_only_has_a_folder_open_does_not_hold_it(home: Home) -> None:
+    fd = os.open(home.layers / OPEN, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert holder(home.layers / OPEN) is None
+        with held_by_another(home.layers / OPEN) as pid:
+            assert holder(home.layers / OPEN) == pid
+    finally:
+        os.close(fd)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,25 @@ def test_a_machine_of_whoever_has_its_session_is_left_alone(home: Home) -> None:
         assert is_running(pid)
 
 
+def _seen_by_nobody(folders: Iterable[Path]) -> dict[Path, int]:
+    return {}
+
+
+def test_a_machine_whose_owner_is_seen_only_at_the_last_look_is_left_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_sessions(home)
+    monkeypatch.setattr("branchpoint_vmruntime.leaks.holders", _seen_by_nobody)
+    with locked(home.layers / OPEN, wait=False), machine(home, OPEN, orphaned=False) as pid:
+        assert sweep(home, thorough=False) == []
+        assert is_running(pid)
+
+
 def test_a_machine_is_left_alone_where_the_system_does_not_tell_who_holds_its_session(
     home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("branchpoint_vmruntime.locks._LOCKS", tmp_path / "locks")
+    for place in ("_LOCKS", "_PROCESSES"):
+        monkeypatch.setattr(f"branchpoint_vmruntime.locks.{place}", tmp_path / "none")
     with_sessions(home)
     with machine(home, OPEN, orphaned=True) as pid:
         with locked(home.layers / OPEN, wait=False):
