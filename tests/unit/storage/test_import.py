@@ -115,6 +115,19 @@ def test_what_packages_were_baked_into_is_carried_on_with_as_the_first_branch(
     assert again.package.branch == "main"
 
 
+@pytest.mark.parametrize("kind", [CheckpointKind.PAUSED, CheckpointKind.PARKED])
+@pytest.mark.parametrize("branch", ["main~1", "r" * 64, f"{'r' * 64}~12"])
+def test_a_checkpoint_that_is_called_after_its_branch_comes_along_whatever_that_is_called(
+    kind: CheckpointKind, branch: str, file: Path, tmp_path: Path, here: Home
+) -> None:
+    def carried_on(header: Any) -> None:
+        for layer in header["layers"][1:]:
+            layer["checkpoint"] |= {"branch": branch, "kind": kind, "label": f"{kind}-{branch}-12"}
+
+    made = take_in(here, altered(file, tmp_path / "carried-on.bp", change=carried_on))
+    assert made.checkpoint.label == f"{kind}-{branch}-12"
+
+
 def test_what_was_done_outside_before_belongs_to_the_past(file: Path, here: Home) -> None:
     with Ledger.open(here.ledger) as ledger:
         now = ledger.position()

@@ -53,6 +53,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DISK = re.compile(r"disk-[0-9]{3,6}\.qcow2")
 _PART_OF_A_PATH = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_+.,@-]{0,127}")
 _ASIDE = re.compile(r"~[1-9][0-9]*$")
+_CALLED_AFTER_BRANCH = (CheckpointKind.PAUSED, CheckpointKind.PARKED)
+_MADE = re.compile(r"(paused|parked)-(?P<branch>.+)-[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,12 +210,20 @@ def _checkpoint(raw: Any) -> Checkpoint:
     checkpoint = checkpoint_from_row(_row(raw, long=("moment",)))
     _matching(_ID, checkpoint.id)
     if checkpoint.label:
-        check_label(checkpoint.label)
+        _check_label(checkpoint)
     if checkpoint.branch != BAKED:
         _branch(checkpoint.branch)
     _check_cost(checkpoint.cost)
     _check_moment(checkpoint.moment)
     return checkpoint
+
+
+def _check_label(checkpoint: Checkpoint) -> None:
+    # Such a label has a branch's name in it: with its mark, and as long as a label may be alone.
+    if checkpoint.kind in _CALLED_AFTER_BRANCH and (made := _MADE.fullmatch(checkpoint.label)):
+        _branch(made["branch"])
+    else:
+        check_label(checkpoint.label)
 
 
 def _check_cost(cost: CheckpointCost) -> None:
