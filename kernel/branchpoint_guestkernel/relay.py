@@ -28,6 +28,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -164,12 +165,14 @@ class Relay:
         if self._sockets.own_shell in ready:
             while (frames := receive_nowait(self._sockets.own_shell)) is not None:
                 self._nudge_answered = True
-                self._runs.take_reply(frames)
+                with _passing_over():
+                    self._runs.take_reply(frames)
 
     def _take_message(self, channel: bytes, frames: list[bytes]) -> None:
         if OWN_MARK in frames[1]:
             self._output_proven = True
-            self._runs.take_output([bytes(frame) for frame in frames])
+            with _passing_over():
+                self._runs.take_output([bytes(frame) for frame in frames])
         elif channel == b"shell":
             self._replies.put([channel, *frames])
         else:
@@ -222,6 +225,13 @@ class Relay:
         if not settle.poll(SETTLE_MS):
             self._quiet = True
             self._orders.say("drained", self._port.sent)
+
+
+@contextlib.contextmanager
+def _passing_over() -> Generator[None]:
+    """What code says that guestd runs is the user's: what nobody can make out ends nothing."""
+    with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
+        yield
 
 
 def open_port(place: str) -> int:

@@ -26,6 +26,11 @@ def own_request(number: int, message_type: str, content: dict[str, Any]) -> tupl
     return message_id, frames
 
 
+def _read(frame: bytes) -> dict[str, Any]:
+    # Python writes odd file names as the bytes they are, which need be no UTF-8.
+    return json.loads(frame.decode(errors="replace"))
+
+
 @dataclass
 class _Run:
     """One request under way."""
@@ -87,19 +92,19 @@ class Runs:
 
     def take_reply(self, frames: Sequence[bytes]) -> None:
         """A reply from the shell channel, as header, parent, metadata, content."""
-        message_id = json.loads(frames[1]).get("msg_id")
+        message_id = str(_read(frames[1]).get("msg_id"))
         if run := self._runs.get(message_id):
-            run.reply = json.loads(frames[3])
+            run.reply = _read(frames[3])
             self._finish_if_over(message_id, run)
 
     def take_output(self, frames: Sequence[bytes]) -> None:
         """A message from iopub whose parent is one of our requests."""
-        message_id = json.loads(frames[1]).get("msg_id")
+        message_id = str(_read(frames[1]).get("msg_id"))
         run = self._runs.get(message_id)
         if run is None:
             return
-        content = json.loads(frames[3])
-        match json.loads(frames[0])["msg_type"]:
+        content = _read(frames[3])
+        match _read(frames[0])["msg_type"]:
             case "stream":
                 run.text.append(content["text"])
             case "execute_result" | "display_data":

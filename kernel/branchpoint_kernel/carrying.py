@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from branchpoint_kernel.conversations import Conversation, Progress
-from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, made, under
+from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, made, read, under
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.lineage import OpenRequest
 
@@ -263,7 +263,7 @@ def _without_quiet_end(message: Message) -> Message:
     if content.get("ename") != ENDED_QUIETLY:
         return message
     well = _well(content.get("execution_count", 0))
-    metadata = {**json.loads(message.metadata), "status": "ok"}
+    metadata = {**read(message.metadata), "status": "ok"}
     return replace(
         message, content=json.dumps(well).encode(), metadata=json.dumps(metadata).encode()
     )

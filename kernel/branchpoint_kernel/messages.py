@@ -51,7 +51,7 @@ class Message:
 
     def read(self) -> dict[str, Any]:
         """The content."""
-        return json.loads(self.content)
+        return read(self.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +79,16 @@ class Request:
         return f"{stem}_reply" if kind == "request" else None
 
 
+def read(frame: bytes) -> dict[str, Any]:
+    """What a frame says, read as stock clients do: kernels write odd file names as they are."""
+    return json.loads(frame.decode(errors="replace"))
+
+
 def message_from_parts(channel: Channel, frames: Sequence[bytes]) -> Message:
     """A message from header, parent header, metadata, content and buffers."""
     if len(frames) < 4:
         raise ForeignMessageError(f"a message of {len(frames)} frames; there must be 4 or more")
-    header, parent = json.loads(frames[0]), json.loads(frames[1])
+    header, parent = read(frames[0]), read(frames[1])
     return Message(
         channel=channel,
         header=frames[0],
@@ -104,7 +109,7 @@ def with_content(message: Message, content: Mapping[str, Any]) -> Message:
 
 def under(message: Message, parent: bytes) -> Message:
     """The same message as if that header's request had brought it about."""
-    return replace(message, parent=parent, parent_id=str(json.loads(parent).get("msg_id", "")))
+    return replace(message, parent=parent, parent_id=str(read(parent).get("msg_id", "")))
 
 
 def made(
@@ -141,14 +146,14 @@ class Stamp:
             at = frames.index(DELIMITER)
             self._check(frames[at + 1], frames[at + 2 : at + 6])
             message = message_from_parts(channel, frames[at + 2 :])
-            subshell = json.loads(message.header).get("subshell_id")
+            subshell = read(message.header).get("subshell_id")
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise ForeignMessageError(f"not a message of this session: {error}") from error
         return Request(identities=tuple(frames[:at]), message=message, subshell=subshell)
 
     def restamp(self, message: Message) -> list[bytes]:
         """A kernel's message as ours, ready to send: all but the header byte for byte."""
-        version = str(json.loads(message.header).get("version", PROTOCOL_VERSION))
+        version = str(read(message.header).get("version", PROTOCOL_VERSION))
         body = [self._header(message.type, version), message.parent, message.metadata]
         return self._sealed([*body, message.content], message.buffers)
 
@@ -169,7 +174,7 @@ class Stamp:
     @staticmethod
     def id_of(frames: Sequence[bytes]) -> str:
         """The id of a message that was made here."""
-        return str(json.loads(frames[2])["msg_id"])
+        return str(read(frames[2])["msg_id"])
 
     def request(
         self,

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from branchpoint_kernel.conversations import REPLIED, Progress
 from branchpoint_kernel.history import cell_of
-from branchpoint_kernel.messages import Channel, Message
+from branchpoint_kernel.messages import Channel, Message, read
 from branchpoint_vmruntime.lineage import Cell, OpenRequest
 
 # Of a request that runs no code anyone asked to see, such as a completion.
@@ -116,13 +115,13 @@ def is_execution(request: OpenRequest) -> bool:
 
 def _cell(message: Message, count: int) -> tuple[Cell, bool]:
     """The cell that a request runs in the kernel's main shell, and whether the history keeps it."""
-    header: dict[str, Any] = json.loads(message.header)
+    header = read(message.header)
     if message.type != "execute_request" or header.get("subshell_id") is not None:
         return NO_CELL, False
     content = message.read()
     if content.get("silent", False):
         return NO_CELL, False
-    metadata = json.loads(message.metadata)
+    metadata = read(message.metadata)
     cell = cell_of(content, metadata, count)
     if cell is not None:
         return cell, True

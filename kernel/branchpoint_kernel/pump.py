@@ -275,11 +275,11 @@ class Pump:
         self._listener.on_change()
 
     def _take(self, message: Message) -> None:
-        if message.type == "execute_reply":
-            self.execution_count = message.read().get("execution_count", self.execution_count)
-        cell = self.open.note_heard(message)
-        if cell is not None:
-            self._listener.on_cell(self, cell)
+        try:
+            self._note(message)
+        except Exception:
+            # What we cannot make of it, or keep, must not keep it from whoever waits for it.
+            log.exception("a %s of branch %s was not noted", message.type, self.branch.name)
         conversation = self.conversations.get(message.parent_id)
         if conversation is None:
             self._listener.on_stray(self, message)
@@ -290,6 +290,13 @@ class Pump:
         conversation.take(message)
         if message.channel in (Channel.SHELL, Channel.CONTROL) or message.type == "status":
             self.note_change()
+
+    def _note(self, message: Message) -> None:
+        cell = self.open.note_heard(message)
+        if message.type == "execute_reply":
+            self.execution_count = message.read().get("execution_count", self.execution_count)
+        if cell is not None:
+            self._listener.on_cell(self, cell)
 
     def _end_input(self) -> None:
         """Nobody can answer what the kernel asks."""

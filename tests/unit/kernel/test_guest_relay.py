@@ -90,6 +90,23 @@ async def test_guestd_runs_code_and_gets_text_errors_and_time_outs() -> None:
 
 
 @in_a_loop
+async def test_what_guestd_runs_may_say_anything_and_the_next_is_run() -> None:
+    async with guest() as kernel:
+        odd = await run(kernel, "print('bad file: \\udcff')")
+        assert odd["text"].startswith("bad file: ")
+        wrong = await run(kernel, "raise ValueError('bad file: \\udcff')")
+        assert wrong["error"]["evalue"].startswith("bad file: ")
+        shown = "from IPython.display import display; display({'text/plain': None}, raw=True)"
+        assert (await run(kernel, shown))["status"] == "ok"
+        garbled = (
+            "kernel = get_ipython().kernel; kernel.session.send(kernel.iopub_socket, 'stream',"
+        )
+        garbled += " {}, parent=kernel.get_parent()); None"
+        assert (await run(kernel, garbled))["status"] == "ok"
+        assert (await run(kernel, "1"))["text"] == "1\n"
+
+
+@in_a_loop
 async def test_what_guestd_runs_stays_unheard_by_the_host_and_leaves_no_trace_in_the_counter() -> (
     None
 ):

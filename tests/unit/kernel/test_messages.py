@@ -32,6 +32,14 @@ def guest_parts(**header: object) -> list[bytes]:
     return [json.dumps(facts).encode(), b'{"msg_id": "q", "odd":  1}', b"{ }", b'{"text":"a"}']
 
 
+def test_what_is_no_utf8_is_read_as_stock_clients_do() -> None:
+    parts = [*guest_parts(username="u")[:3], b'{"text": "a\xff"}']
+    parts[0] = parts[0].replace(b'"u"', b'"\xff"')
+    message = message_from_parts(Channel.IOPUB, parts)
+    assert message.read() == {"text": "a\ufffd"}
+    assert Stamp(key=KEY).restamp(message)[5] == parts[3]
+
+
 def test_stock_clients_read_what_we_sign_and_we_read_what_they_sign() -> None:
     ours, theirs = Stamp(key=KEY), Session(key=KEY)
     sent = signed(theirs, "execute_request", {"code": "1"})

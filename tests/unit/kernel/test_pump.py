@@ -11,7 +11,8 @@ from tests.support.front_end import in_a_loop
 from branchpoint_kernel.conversations import Silent
 from branchpoint_kernel.messages import Channel, Message, made
 from branchpoint_kernel.pump import Pump
-from branchpoint_vmruntime.errors import BranchpointError, MachineEndedError
+from branchpoint_vmruntime.errors import BranchpointError, MachineEndedError, StorageError
+from branchpoint_vmruntime.lineage import Cell
 
 
 class Gated:
@@ -140,3 +141,25 @@ async def test_a_question_is_open_while_its_answer_waits_at_the_gate() -> None:
     channel.gate.set()
     await telling
     assert pump.open.listing()[0].question == ""
+
+
+class Broken(Hearing):
+    """Cannot keep what it hears of."""
+
+    def on_cell(self, pump: Pump, cell: Cell) -> None:
+        raise StorageError("the store cannot be read")
+
+
+@in_a_loop
+async def test_a_reply_reaches_whoever_waits_though_its_cell_cannot_be_noted() -> None:
+    channel = Gated()
+    pump, cell, asked = a_pump(channel, Broken()), a_cell(), Silent()
+    channel.gate.set()
+    await pump.ask(cell, asked)
+    running = asyncio.create_task(pump.run())
+    reply = {"status": "ok", "execution_count": 1}
+    channel.arrived.put_nowait(
+        made(Channel.SHELL, "execute_reply", reply, parent=cell.header).parts
+    )
+    assert await asked.reply == reply
+    running.cancel()
