@@ -46,8 +46,14 @@ class ShellQueue:
 
     @property
     def holds_ours(self) -> bool:
-        """Whether one of ours waits: for what the guest has open, or for a cell of ours there."""
-        return any(queued.local for queued in self._queued)
+        """Whether a cell of ours waits: for what the guest has open, or for a cell of ours there.
+
+        What a page asks by itself is none: it is no reason to give up what runs.
+        """
+        return any(
+            queued.local and not queued.doomed and queued.request.type == "execute_request"
+            for queued in self._queued
+        )
 
     def put(self, request: Request, *, local: bool) -> None:
         """Queue a request."""

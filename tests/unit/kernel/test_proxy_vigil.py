@@ -48,6 +48,40 @@ async def test_a_magic_behind_a_silent_machine_runs_and_the_cells_before_it_are_
 
 
 @in_a_loop
+async def test_a_page_that_is_loaded_gives_up_no_cell_whose_machine_is_silent() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%checkpoint saved")
+        running = await start(notebook)
+        asked = [notebook.client.kernel_info(), notebook.client.complete("%rollback sa")]
+        await notebook.taken_in()
+        notebook.session.current.silent = True
+        await notebook.wait_output(running.id, "has not answered")
+        await notebook.listen(0.5)
+        notebook.session.current.silent = False
+        running.end()
+        answer = await notebook.answer(running.id)
+        assert answer.status == "ok"
+        assert answer.text.count("has not answered") == 1
+        for question in asked:
+            assert (await notebook.reply(question))["content"]["status"] == "ok"
+
+
+@in_a_loop
+async def test_a_page_that_is_loaded_drops_no_cell_behind_one_that_heeds_no_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notebook() as notebook:
+        running = await start(notebook)
+        behind, asked = notebook.send("1"), notebook.client.kernel_info()
+        await notebook.taken_in()
+        await interrupt_without_effect(notebook, monkeypatch)
+        await notebook.listen(0.5)
+        running.end()
+        assert (await notebook.answer(behind)).text == "1\n"
+        assert (await notebook.reply(asked))["content"]["status"] == "ok"
+
+
+@in_a_loop
 async def test_an_interrupt_without_effect_is_told_and_magics_wait_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from tests.support.front_end import in_a_loop
 
 from branchpoint_kernel.messages import Channel, Request, message_from_parts
@@ -139,3 +140,15 @@ async def test_a_doomed_cell_waits_its_turn_behind_what_the_guest_has_open() -> 
     guest.free = True
     queue.look_again()
     assert await waiting == "a"
+
+
+@pytest.mark.parametrize("kind", ["kernel_info_request", "complete_request", "inspect_request"])
+@in_a_loop
+async def test_only_a_cell_of_ours_is_worth_giving_others_up_for(kind: str) -> None:
+    queue = Guest().queue()
+    queue.put(a_request("asked by a page", kind), local=True)
+    assert not queue.holds_ours
+    queue.put(a_request("a magic"), local=True)
+    assert queue.holds_ours
+    queue.doom()
+    assert not queue.holds_ours
