@@ -1,5 +1,6 @@
 """A checkpoint moved to another home: it is all there, and nothing that is not its own."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.unit.storage.moving import (
     take_in,
 )
 
-from branchpoint_vmruntime.errors import NameTakenError
+from branchpoint_vmruntime.errors import IncompatibleError, NameTakenError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.guest_image import ROOT
 from branchpoint_vmruntime.image.progress import SilentProgress
@@ -28,7 +29,7 @@ from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.memory.dirty import PAGE
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk
-from branchpoint_vmruntime.storage.digests import DIGESTS, check, verifiable
+from branchpoint_vmruntime.storage.digests import DIGESTS, check, verifiable, write_digests
 from branchpoint_vmruntime.storage.exporting import export_checkpoint
 from branchpoint_vmruntime.storage.foundations import Foundations
 from branchpoint_vmruntime.store import Layer
@@ -177,6 +178,53 @@ def test_imported_where_it_was_made_it_is_a_session_of_its_own(tmp_path: Path) -
     assert again.session.id != SESSION
     with Journal.read(made.home.database) as journal:
         assert journal.base(FACTS.key) is not None
+
+
+def flipped(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+DAMAGES: dict[str, Callable[[Layer], object]] = {
+    "a byte of its memory": lambda layer: flipped(layer.memory),
+    "no memory": lambda layer: layer.memory.unlink(),
+    "a byte of its note": lambda layer: flipped(layer.folder / DIGESTS),
+    "a file that is not its own": lambda layer: (layer.folder / "more").touch(),
+    "nothing at all": lambda layer: layer.folder.rename(layer.folder.with_name("aside")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damaged", [BASE, FIRST, SECOND])
+def test_what_is_damaged_here_is_taken_from_the_file(
+    damaged: str, damage: str, tmp_path: Path
+) -> None:
+    made = furnished(tmp_path / "home")
+    file = made.export(tmp_path / "file.bp").file
+    whole = {name: made.layer(name).memory.read_bytes() for name in (BASE, FIRST, SECOND)}
+    DAMAGES[damage](made.layer(damaged))
+    again = take_in(made.home, file)
+    with Journal.read(made.home.database) as journal:
+        chain = journal.checkpoints(again.session.id)
+        assert [it.parent for it in chain] == [None, *(it.id for it in chain[:-1])]
+        assert journal.base(FACTS.key) is not None
+    for name, checkpoint in zip((BASE, FIRST, SECOND), chain, strict=True):
+        layer = Layer(made.home.layers / (checkpoint.session or "base") / checkpoint.id)
+        assert check(layer) == []
+        assert layer.memory.read_bytes() == whole[name]
+    shares = chain[0].id == BASE
+    assert shares is (damaged != BASE)
+
+
+def test_what_is_another_here_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    made = furnished(tmp_path / "home")
+    file = made.export(tmp_path / "file.bp").file
+    memory = made.layer(BASE).memory
+    flipped(memory)
+    write_digests(made.layer(BASE))
+    memory.unlink()
+    with pytest.raises(IncompatibleError, match="it is another: memory"):
+        take_in(made.home, file)
 
 
 def test_a_session_can_be_named(file: Path, here: Home) -> None:

@@ -1,6 +1,6 @@
 """Takes in the layers that a file carries, each looked at before it is given a place.
 
-What is here already is not written once more, and never over.
+What is here already, and whole, is not written once more; nothing is written over.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from branchpoint_vmruntime.memory.layer import read_runs
 from branchpoint_vmruntime.storage.digests import (
     DIGESTS,
     FileDigest,
+    check,
     file_digest,
     note_digests,
     read_digests,
@@ -62,17 +63,17 @@ class LayerIntake:
         """Read the next layer. DamagedError if it is not what it should be."""
         checkpoint = carried.checkpoint
         known = self._journal.checkpoint(checkpoint.id)
-        if known is not None:
-            self._require_identical(carried, known)
-        if known is not None and known.kind is CheckpointKind.BASE:
+        whole = known if known is not None and self._is_whole(carried, known) else None
+        if whole is not None and whole.kind is CheckpointKind.BASE:
             self._skip(reader, carried, heard)
             self._note(carried, checkpoint.id, None)
             return
-        # A checkpoint belongs to one session: here again, it gets an id of its own.
+        # A checkpoint belongs to one session: here again, it gets an id of its own. So does a base
+        # that is damaged here: a file is not believed so far as to mend what others stand on.
         name = checkpoint.id if known is None else new_checkpoint_id()
         staged = self._own.stage(name)
-        if known is not None:
-            self._link(known, staged)
+        if whole is not None:
+            self._link(whole, staged)
             self._skip(reader, carried, heard)
         else:
             for file in carried.files:
@@ -144,14 +145,20 @@ class LayerIntake:
     def _here(self, known: Checkpoint) -> Layer:
         return Layer(self._layers / (known.session or "base") / known.id)
 
+    def _is_whole(self, carried: CarriedLayer, known: Checkpoint) -> bool:
+        """Whether what is here under that id is what is carried, byte for byte.
+
+        IncompatibleError if it is not damaged but something else.
+        """
+        self._require_identical(carried, known)
+        return not check(self._here(known))
+
     def _require_identical(self, carried: CarriedLayer, known: Checkpoint) -> None:
-        """IncompatibleError if what is here under that id is something else."""
-        layer = self._here(known)
-        ours = {name: digest.sha256 for name, digest in read_digests(layer).items()}
-        if not ours:
-            ours = {path.name: file_digest(path).sha256 for path in layer.folder.iterdir()}
-        theirs = carried.digests
+        """IncompatibleError if what is here under that id is something else, as far as is told."""
+        ours, theirs = _told_of(self._here(known)), carried.digests
         different = sorted(n for n in {*ours, *theirs} if ours.get(n) != theirs.get(n))
+        if not ours:
+            different = []
         if (known.kind is CheckpointKind.BASE) != (carried.checkpoint.kind is CheckpointKind.BASE):
             different.append("kind")
         if different:
@@ -175,6 +182,16 @@ class LayerIntake:
             for run, _ in read_runs(staged.memory, memory_bytes):
                 if (run.first + run.count) * PAGE > memory_bytes:
                     raise DamagedError(f"checkpoint {checkpoint.id} has pages beyond its memory")
+
+
+def _told_of(layer: Layer) -> dict[str, str]:
+    """The sha256 of each file of a layer; nothing if it is damaged so that they cannot be told."""
+    with contextlib.suppress(DamagedError, OSError):
+        if noted := read_digests(layer):
+            return {name: digest.sha256 for name, digest in noted.items()}
+        if not check(layer):
+            return {path.name: file_digest(path).sha256 for path in layer.folder.iterdir()}
+    return {}
 
 
 @contextlib.contextmanager
