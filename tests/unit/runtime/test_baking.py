@@ -24,7 +24,7 @@ from branchpoint_vmruntime.errors import (
 from branchpoint_vmruntime.incarnation import Identity
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId, CheckpointKind
 from branchpoint_vmruntime.lineage.tree import Tree
-from branchpoint_vmruntime.outside.facts import Outfit
+from branchpoint_vmruntime.outside.facts import Outfit, SecretSource, SecretSpec
 from branchpoint_vmruntime.results import CommandResult
 
 EVERYDAY = {"pip": "26.0", "numpy": "2.4.1"}
@@ -222,6 +222,25 @@ async def test_what_packages_run_while_they_install_reaches_the_index_alone(tmp_
         notes = it.session.outside.ledger.entries("s-1", branch="image")
         assert {note.draft.key for note in notes if note.draft.method == "allow"} == {"pip"}
         assert it.session.outside.policies.rules("image") == ()
+
+
+@in_a_loop
+async def test_each_baking_begins_anew_also_where_there_are_secrets(tmp_path: Path) -> None:
+    secret = SecretSpec(name="API_KEY", hosts=("api.example.org",), source=SecretSource())
+    workshop = PipWorkshop()
+    async with office(tmp_path, workshop) as it:
+        await it.session.outside.add_secret(secret, "abc")
+        await let_out(it)
+        with pytest.raises(ImageBuildError):
+            await it.session.image.bake([MISSING])
+        await it.session.image.bake(["small"])
+        second = await it.session.image.bake(["other"])
+    async with office(tmp_path, workshop) as again:
+        assert again.session.image.start().checkpoint == second.checkpoint
+        await again.session.outside.add_secret(secret, "abc")
+        await let_out(again)
+        third = await again.session.image.bake(["third"])
+        assert third.packages == ("third==1.0",)
 
 
 @in_a_loop

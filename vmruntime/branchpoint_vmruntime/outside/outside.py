@@ -45,7 +45,7 @@ CA_FILE = "ca.pem"
 PLACEHOLDERS = "placeholders.json"
 GUEST_FOLDER = "/root"
 # Why a machine wakes whose branch was not there before.
-BEGINS_A_BRANCH = ("start", "fork")
+BEGINS_A_BRANCH = ("start", "fork", "bake")
 
 
 class WokenMachine(Protocol):
