@@ -95,6 +95,9 @@ def _execute(node: NotebookNode, folder: Path, output: Path, console: Console) -
         node,
         kernel_name=node.metadata.get("kernelspec", {}).get("name", KERNEL),
         timeout=_CELL_TIMEOUT_S,
+        # nbclient (0.11) leaves out what comes more than 4 s after the reply, without a word.
+        iopub_timeout=_CELL_TIMEOUT_S,
+        raise_on_iopub_timeout=True,
         startup_timeout=_STARTUP_TIMEOUT_S,
         resources={"metadata": {"path": str(folder)}},
     )

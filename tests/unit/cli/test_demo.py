@@ -4,13 +4,16 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+from nbclient import NotebookClient
 from rich.console import Console
 from tests.unit.lineage.facts import SESSION, a_base, a_branch, a_checkpoint, a_session
+from traitlets import Integer
 
+from branchpoint_cli import demo
 from branchpoint_cli.demo import run_demo
 from branchpoint_vmruntime.errors import MissingToolError, UsageError
 from branchpoint_vmruntime.home import Home
@@ -26,6 +29,32 @@ LEAVES_A_RECORD = dedent(
 )
 HOLDS = "assert 1 + 1 == 2"
 FAILS = "assert 1 + 1 == 3, 'the counter says 2'"
+
+
+class HastyClient(NotebookClient):
+    """Waits for nothing that comes after a reply, unless it is told to."""
+
+    iopub_timeout = Integer(0)
+
+
+def last_in_place_of_idle(source: str) -> str:
+    """A cell that runs the source once its reply is there, and is never idle if that does not."""
+    return (
+        dedent(
+            """
+            kernel = get_ipython().kernel
+            publish = kernel._publish_status
+            def publish_late(status, *others, **fields):
+                if status != "idle":
+                    return publish(status, *others, **fields)
+                kernel._publish_status = publish
+                def idle():
+                    publish(status, *others, **fields)
+            """
+        )
+        + indent(source, "    ")
+        + "\nkernel._publish_status = publish_late"
+    )
 
 
 @pytest.fixture
@@ -109,6 +138,29 @@ def test_a_notebook_that_checkpoints_nothing_fails_the_demo(
     code, said = run(write_notebook(HOLDS), tmp_path / "out")
     assert code == 1
     assert "nothing was checkpointed" in said
+
+
+@pytest.mark.usefixtures("home")
+def test_what_a_cell_shows_is_waited_for_after_its_reply(
+    tmp_path: Path, write_notebook: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "NotebookClient", HastyClient)
+    late = last_in_place_of_idle(f"{LEAVES_A_RECORD}\nidle()")
+    code, said = run(write_notebook(late), tmp_path / "out")
+    assert code == 0, said
+    assert "46 ms" in said
+
+
+@pytest.mark.usefixtures("home")
+def test_a_cell_whose_output_never_ends_fails_the_demo_and_is_named(
+    tmp_path: Path, write_notebook: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_CELL_TIMEOUT_S", 1)
+    code, said = run(
+        write_notebook(LEAVES_A_RECORD + last_in_place_of_idle("pass")), tmp_path / "out"
+    )
+    assert code == 1, said
+    assert "cell 'cell-0' (Step 0)" in said
 
 
 @pytest.mark.usefixtures("home")
