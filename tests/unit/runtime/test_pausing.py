@@ -14,6 +14,7 @@ from tests.support.fake_workshop import (
     snapshot,
 )
 from tests.support.front_end import in_a_loop
+from tests.unit.ledger.facts import a_draft, an_outcome
 
 from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.errors import (
@@ -320,3 +321,47 @@ async def test_the_edge_has_a_paused_branch_resumed_in_its_turn_and_leaves_other
         assert view.paused("main")
         await view.awake("main")
         assert (turns, it.session.current.state) == (1, BranchState.LIVE)
+
+
+def wrote(it: Office, what: str) -> None:
+    """Something main's machine has done outside."""
+    ledger, incarnation = it.session.outside.ledger, it.machine("main").identity.incarnation
+    ledger.note(a_draft(what, incarnation=incarnation), an_outcome())
+
+
+def not_undone(it: Office, checkpoint: Checkpoint) -> list[str]:
+    """What main has done outside that a checkpoint knows nothing of."""
+    return [entry.draft.key for entry in it.session.outside.not_undone("main", checkpoint)]
+
+
+@in_a_loop
+async def test_what_a_paused_branch_has_done_outside_is_told_as_of_one_that_is_live(
+    tmp_path: Path,
+) -> None:
+    async with office(tmp_path) as it:
+        wrote(it, "before")
+        loaded = await it.session.checkpoint("loaded")
+        wrote(it, "an order")
+        assert not_undone(it, loaded) == ["an order"]
+        await it.session.pause()
+        assert not_undone(it, loaded) == ["an order"]
+        await it.session.resume()
+        wrote(it, "another")
+        await it.session.pause()
+        assert not_undone(it, loaded) == ["an order", "another"]
+        assert not_undone(it, it.session.checkpoints()[-1]) == []
+
+
+@in_a_loop
+async def test_what_a_lost_machine_did_outside_after_it_was_saved_is_told(tmp_path: Path) -> None:
+    async with office(tmp_path) as it:
+        await it.session.pause()
+        await it.session.resume()
+        loaded = it.session.checkpoints()[-1]
+        wrote(it, "an order")
+        it.machine("main").failure = MachineEndedError("killed")
+        await it.session.fork(1, start=loaded)
+        await it.session.keep("main-1")
+        assert it.session.branch("main").state is BranchState.LOST
+        assert not_undone(it, loaded) == ["an order"]
+        assert it.session.outside.not_undone("main-1", loaded) == []

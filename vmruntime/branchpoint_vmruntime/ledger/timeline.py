@@ -31,15 +31,38 @@ def not_undone(
     *,
     incarnation: str,
     target: Checkpoint,
+    upto: int | None = None,
 ) -> list[Entry]:
     """The effects in a machine's past that are not in that of `target`, oldest first.
 
+    Of its own those up to that number, or all.
     They have taken place, or may have, and going back to `target` does not undo them.
     """
     known = [*checkpoints, target]
     moment = target.moment
     kept = {entry.number for entry in past(entries, known, moment.incarnation, moment.position)}
-    return [entry for entry in past(entries, known, incarnation) if entry.number not in kept]
+    return [entry for entry in past(entries, known, incarnation, upto) if entry.number not in kept]
+
+
+def last_machine(
+    entries: Sequence[Entry], session: str, branch: str, head: Checkpoint
+) -> tuple[str, int | None]:
+    """The incarnation that a branch without a machine had last, and up to which number it counts.
+
+    That is the machine that made its last checkpoint, `head`, up to that moment; or all of one that
+    ended later, which went on from there.
+    """
+    wakes = (
+        entry.draft
+        for entry in reversed(entries)
+        if entry.draft.kind is EntryKind.WAKE
+        and (entry.draft.session, entry.draft.branch) == (session, branch)
+    )
+    last = next(wakes, None)
+    # Its name may have been another's, and its machine another session's.
+    if last and (last.incarnation == head.moment.incarnation or last.key == head.id):
+        return last.incarnation, None
+    return head.moment.incarnation, head.moment.position
 
 
 def _reach(

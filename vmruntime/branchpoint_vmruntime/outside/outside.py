@@ -18,7 +18,7 @@ from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, Outc
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.ledger.once import OnceDesk
 from branchpoint_vmruntime.ledger.replay import ReplayDesk
-from branchpoint_vmruntime.ledger.timeline import not_undone
+from branchpoint_vmruntime.ledger.timeline import last_machine, not_undone
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointKind
 from branchpoint_vmruntime.outside.authority import Authority, server_trust, trust_bundle
 from branchpoint_vmruntime.outside.costs import Costs
@@ -142,19 +142,19 @@ class Outside:
         return self._view.streams(branch or self._view.branch())
 
     def not_undone(self, branch: str | None, target: Checkpoint) -> list[Entry]:
-        """The effects that a branch's machine has behind it and a checkpoint has not.
+        """The effects that a branch's machine, or its last one, has behind it and `target` has not.
 
         A branch that was lent has behind it what it did in the session that had it, too.
         """
-        checkpoints = self._view.checkpoints()
+        name, checkpoints = branch or self._view.branch(), self._view.checkpoints()
         sessions = {self._view.session, *(it.session for it in checkpoints if it.session)}
-        entries = [entry for session in sessions for entry in self.ledger.entries(session)]
-        return not_undone(
-            sorted(entries, key=lambda entry: entry.number),
-            checkpoints,
-            incarnation=self._view.incarnation(branch or self._view.branch()),
-            target=target,
-        )
+        found = [entry for session in sessions for entry in self.ledger.entries(session)]
+        entries = sorted(found, key=lambda entry: entry.number)
+        machine, upto = self._view.incarnation(name), None
+        head = next((it for it in checkpoints if it.id == self._view.head(name)), None)
+        if not machine and head is not None:
+            machine, upto = last_machine(entries, self._view.session, name, head)
+        return not_undone(entries, checkpoints, incarnation=machine, target=target, upto=upto)
 
     async def allow(self, branch: str, names: Sequence[str | Rule]) -> Expansion:
         """Let a branch reach groups or hosts, from now on. UsageError in words."""
