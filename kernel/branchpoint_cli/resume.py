@@ -9,13 +9,16 @@ from branchpoint_cli.common import add_common
 from branchpoint_cli.completing import branches, completed
 from branchpoint_cli.origin import origin_of
 from branchpoint_cli.progress import ShownProgress
-from branchpoint_cli.screen import show, standard_error
+from branchpoint_cli.screen import say, show, standard_error
 from branchpoint_cli.sessions import named_or_only, say_what_came_back
 from branchpoint_cli.wording import resume_line
+from branchpoint_kernel.rendering import note
 from branchpoint_vmruntime.control_facts import ResumeFacts
+from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import Progress
-from branchpoint_vmruntime.session_control import SessionControl
+from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.session_control import SessionControl, is_answered
 from branchpoint_vmruntime.starting_owner import start_owner
 
 
@@ -37,17 +40,55 @@ def run(options: argparse.Namespace, console: Console) -> int:
 async def _resume(name: str | None, branch: str | None, progress: Progress) -> ResumeFacts:
     home = Home.default()
     session, opened = await named_or_only(home, name)
-    if not opened:
-        origin = origin_of(home, session)
-        await start_owner(
-            home,
-            manifest=origin.manifest,
-            key=session.key,
-            folder=origin.folder,
-            fresh=False,
-            progress=progress,
-        )
-    async with SessionControl(home.control(session.id)) as control:
-        report = await control.resume(branch)
-        say_what_came_back(control)
-        return report
+    if opened:
+        async with SessionControl(home.control(session.id)) as control:
+            return await _resumed(control, branch)
+    origin = origin_of(home, session)
+    await start_owner(
+        home,
+        manifest=origin.manifest,
+        key=session.key,
+        folder=origin.folder,
+        fresh=False,
+        progress=progress,
+    )
+    try:
+        async with SessionControl(home.control(session.id)) as control:
+            return await _begun(control, branch) or await _resumed(control, branch)
+    except BaseException:
+        await _close_again(home, session.id)
+        raise
+
+
+async def _resumed(control: SessionControl, branch: str | None) -> ResumeFacts:
+    report = await control.resume(branch)
+    say_what_came_back(control)
+    return report
+
+
+async def _begun(control: SessionControl, branch: str | None) -> ResumeFacts | None:
+    """The branch, if it is live already: a session that had none begins with a fresh machine."""
+    for there in await control.branches():
+        meant = there.current if branch is None else there.name == branch
+        if meant and there.state is BranchState.LIVE:
+            saved = {checkpoint.id: checkpoint for checkpoint in await control.checkpoints()}
+            return ResumeFacts(
+                branch=there,
+                checkpoint=saved[there.head],
+                away_s=0.0,
+                total_ms=there.awake_ms,
+            )
+    return None
+
+
+async def _close_again(home: Home, session: str) -> None:
+    """Nobody would know of the owner that was started for nothing, and it keeps others out."""
+    if not await is_answered(home, session):
+        return
+    try:
+        async with SessionControl(home.control(session)) as control:
+            await control.end()
+    except BranchpointError as error:
+        stays = f"session {session} is still open: {error}"
+        ends_it = f"branchpoint close --session {session}"
+        say(standard_error(), [note("⚠", stays, ends_it)])

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tests.support.fake_workshop import FakeWorkshop, office
@@ -27,15 +27,18 @@ class Staff:
 
 
 @contextmanager
-def staffed(home: Home, *, by_kernel: bool = False) -> Generator[Staff]:
-    """Have a session open, as a process of its own or as a notebook's kernel does."""
+def staffed(home: Home, *, by_kernel: bool = False, fresh: bool = True) -> Generator[Staff]:
+    """Have a session open, as a process of its own or as a notebook's kernel does.
+
+    With `fresh` false it carries on as it was left.
+    """
     serving, staff = threading.Event(), Staff()
     loop, ending = asyncio.new_event_loop(), asyncio.Event()
     alone = Ownership(kind=OwnerKind.OWNER, end=ending.set, ended=ending.is_set)
     owner = BY_KERNEL if by_kernel else alone
 
     async def own() -> None:
-        async with office(home.root, staff.workshop) as it:
+        async with office(home.root, staff.workshop, fresh=fresh) as it:
             session = it.session
             staff.session = session
             handlers = {
@@ -58,5 +61,7 @@ def staffed(home: Home, *, by_kernel: bool = False) -> Generator[Staff]:
         assert serving.wait(timeout=120), "the owner did not begin to serve"
         yield staff
     finally:
-        loop.call_soon_threadsafe(ending.set)
+        # It may have been asked to end, and have.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(ending.set)
         thread.join()
