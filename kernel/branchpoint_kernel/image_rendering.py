@@ -19,6 +19,11 @@ def start_lines(start: Start) -> list[Line]:
             note("⚠", f"fresh machines start from the base, and not from {named}", start.refused),
             note("▸", "%image add bakes it anew upon the image of now", "%image reset gives it up"),
         ]
+    if start.failed:
+        return [
+            note("⚠", f"this machine started from the base, and not from {named}", start.failed),
+            note("▸", "a restart of the kernel tries that again", "%image reset gives it up"),
+        ]
     baked = [point for point in start.chain if point.kind is not CheckpointKind.BASE]
     lines = [note("●", f"fresh machines start from {named}", "%image reset goes back to the base")]
     return lines + [note("▸", f"{point.label}: {point.note}", _when(point)) for point in baked]
@@ -48,6 +53,7 @@ def start_record(start: Start) -> dict[str, Any]:
             if point.kind is not CheckpointKind.BASE
         ],
         "refused": start.refused,
+        "failed": start.failed,
     }
 
 

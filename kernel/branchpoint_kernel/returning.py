@@ -34,7 +34,8 @@ class Returning:
         self._lines: list[Line] = []
         if session.record.key != wanted:
             self._lines.append(_elsewhere())
-        if (start := session.image.start()).refused:
+        start = session.image.start()
+        if start.refused or start.failed:
             # Also after a restart: that is how another manifest comes to be read.
             self._lines += start_lines(start)
         restarted = self._was_restarted()

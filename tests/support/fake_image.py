@@ -14,13 +14,14 @@ class FakeImage:
     def __init__(self, base: Checkpoint) -> None:
         self.error: BranchpointError | None = None
         self.refused = ""
+        self.failed = ""
         self._base = base
         self._baked: list[Checkpoint] = []
 
     def start(self) -> Start:
         """The last that was baked."""
         chain = (*reversed(self._baked), self._base)
-        return Start(checkpoint=chain[0], chain=chain, refused=self.refused)
+        return Start(checkpoint=chain[0], chain=chain, refused=self.refused, failed=self.failed)
 
     async def bake(self, named: Sequence[str]) -> BakeReport:
         """Every package is there at version 1.0."""

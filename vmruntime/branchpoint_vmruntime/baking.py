@@ -93,7 +93,9 @@ class Baking:
         """Where fresh machines start."""
         checkpoint = self._register.start() or self._register.base
         chain = tuple(self._register.tree().path(checkpoint.id))
-        return Start(checkpoint=checkpoint, chain=chain, refused=self._why_not(checkpoint))
+        refused = self._why_not(checkpoint)
+        failed = "" if refused else self._waking.not_started.get(checkpoint.id, "")
+        return Start(checkpoint=checkpoint, chain=chain, refused=refused, failed=failed)
 
     async def bake(self, named: Sequence[str]) -> BakeReport:
         """Have fresh machines start with what the current branch has installed, and those named."""

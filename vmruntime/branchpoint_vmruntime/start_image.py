@@ -12,12 +12,14 @@ class Start:
     """What fresh machines of a session start from: the checkpoint, and those it was baked upon.
 
     `chain` begins with `checkpoint` and ends with the base. `refused` is why a start that was
-    baked cannot be loaded here, empty if it can: then they start from the base.
+    baked cannot be loaded here, empty if it can: then they start from the base. `failed` is why the
+    machine that the session began with started from the base, though this can be loaded.
     """
 
     checkpoint: Checkpoint
     chain: tuple[Checkpoint, ...]
     refused: str = ""
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

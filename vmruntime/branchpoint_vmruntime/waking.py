@@ -11,7 +11,7 @@ from branchpoint_vmruntime.branch import Live, OwnedBranch
 from branchpoint_vmruntime.branch_seam import WakeReason
 from branchpoint_vmruntime.errors import BranchpointError, DamagedError
 from branchpoint_vmruntime.incarnation import Identity
-from branchpoint_vmruntime.lineage import BranchName, BranchState, Checkpoint
+from branchpoint_vmruntime.lineage import BranchName, BranchState, Checkpoint, CheckpointId
 from branchpoint_vmruntime.loan import Loan
 from branchpoint_vmruntime.outside.outside import Newcomer, Outside
 from branchpoint_vmruntime.register import MAIN, Register
@@ -26,13 +26,15 @@ PEEK = BranchName("peek")
 class Waking:
     """Joins the workshop, which makes machines, the register, which knows the branches, the edge.
 
-    A machine that is only looked into has nothing to do with the outside.
+    A machine that is only looked into has nothing to do with the outside. `not_started` is why the
+    first machine did not come up from where it should have started.
     """
 
     def __init__(self, register: Register, workshop: Workshop, outside: Outside) -> None:
         self._register = register
         self._workshop = workshop
         self._outside = outside
+        self.not_started: dict[CheckpointId, str] = {}
 
     async def wake(
         self,
@@ -98,6 +100,7 @@ class Waking:
             try:
                 return start, await self.wake(MAIN, 0, start, WakeReason.START, reseed=True)
             except BranchpointError as error:
+                self.not_started[start.id] = str(error)
                 log.warning(
                     "the fresh machine starts from the base, and not from %r as it should: %s",
                     start.label,

@@ -95,5 +95,9 @@ async def test_a_new_kernel_says_by_itself_that_it_could_not_start_where_it_shou
     session.image.refused = "image was one and is another"
     [said] = Returning(session, tmp_path, session.record.key).say()
     assert "start from the base, and not from image-1" in said["text/plain"]
-    session.image.refused = ""
+    session.image.refused, session.image.failed = "", "the disk is full"
+    [said] = Returning(session, tmp_path, session.record.key).say()
+    assert "this machine started from the base, and not from image-1" in said["text/plain"]
+    assert "the disk is full" in said["text/plain"]
+    session.image.failed = ""
     assert Returning(session, tmp_path, session.record.key).say() == []

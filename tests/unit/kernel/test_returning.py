@@ -65,6 +65,11 @@ class LeftSession:
         """Why a fresh machine does not start there: it does."""
         return ""
 
+    @property
+    def failed(self) -> str:
+        """Why this one has not: it has."""
+        return ""
+
     def start(self) -> "LeftSession":
         """Itself: nothing was baked."""
         return self

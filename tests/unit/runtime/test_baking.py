@@ -214,6 +214,28 @@ async def test_a_start_of_another_image_is_told_and_baked_anew_from_the_base(
 
 
 @in_a_loop
+async def test_a_start_that_should_have_come_up_and_did_not_is_told_and_still_built_upon(
+    tmp_path: Path,
+) -> None:
+    workshop = PipWorkshop()
+    async with office(tmp_path, workshop) as it:
+        await let_out(it)
+        first = await it.session.image.bake(["small"])
+    workshop.kind_errors[CheckpointKind.USER] = FULL
+    async with office(tmp_path, workshop) as again:
+        del workshop.kind_errors[CheckpointKind.USER]
+        assert again.machine("main").woken_from == BASE.id
+        start = again.session.image.start()
+        assert (start.checkpoint, start.refused, start.failed) == (first.checkpoint, "", str(FULL))
+        await let_out(again)
+        second = await again.session.image.bake(["other"])
+        assert second.checkpoint.parent == first.checkpoint.id
+        assert again.session.image.start().failed == ""
+    async with office(tmp_path, workshop) as third:
+        assert third.session.image.start().failed == ""
+
+
+@in_a_loop
 async def test_what_packages_run_while_they_install_reaches_the_index_alone(tmp_path: Path) -> None:
     async with office(tmp_path, PipWorkshop()) as it:
         await let_out(it)
