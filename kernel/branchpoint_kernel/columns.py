@@ -17,6 +17,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
 _OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n)", re.MULTILINE)
 _PRE = "margin:0;white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace)"
 _COLUMN = "flex:1 1 18em;min-width:0;border-left:3px solid {color};padding:0 .8em;overflow-x:auto"
+_UNDER_WAY = {"running": " · running", "waiting": " · waits for the cell that runs there"}
 _COLORS = {"running": "#999", "ok": "#2a7", "error": "#c33"}
 
 
@@ -108,8 +109,7 @@ def plain(text: str) -> str:
 def _heading(column: Column) -> str:
     took = "" if column.elapsed_ms is None else f" · {duration(column.elapsed_ms)}"
     failed = f" · {column.failure}" if column.failure else ""
-    running = " · running" if column.status == "running" else ""
-    return f"{column.name}{took}{failed}{running}"
+    return f"{column.name}{took}{failed}{_UNDER_WAY.get(column.status, '')}"
 
 
 def _output_text(output: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from branchpoint_kernel.pump import Pump
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.records import RECORD_TYPE, Fact, record
 from branchpoint_kernel.rendering import Line, note, open_as
+from branchpoint_kernel.stoppable import Stoppable
 from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
@@ -105,10 +106,16 @@ class Fanout:
         self._publisher = publisher
         self._stamp = stamp
         self._wanted: frozenset[str] = frozenset()
+        self._waits: set[Stoppable] = set()
 
     def wants(self, branch: str) -> bool:
         """Whether a cell is to run in that branch, or runs there: it is not to be paused."""
         return branch in self._wanted
+
+    def stop(self) -> bool:
+        """Wait no longer for branches that are at another cell; whether any was waited for."""
+        stopped = [wait.stop() for wait in self._waits]
+        return any(stopped)
 
     async def run(self, request: Request, command: RunIn) -> dict[str, Any]:
         """Run the cell, show the outputs; the reply, an error if it failed in any branch."""
@@ -216,12 +223,30 @@ class Fanout:
 
         conversation = Collecting(side, pass_on)
         try:
-            await pump.wait_free()
+            await self._wait_free(pump, side)
         except BranchpointError as error:
             conversation.fail(error)
             return
         await pump.ask(message, conversation)
         await conversation.done
+
+    async def _wait_free(self, pump: Pump, side: Column) -> None:
+        if not pump.occupied:
+            await pump.wait_free()
+            return
+        name = pump.branch.name
+        interrupted = UsageError(
+            f"interrupted: a cell still runs in branch {name!r}, and this one was not begun there",
+            hint=f"wait for it, or interrupt it after %switch {name}",
+        )
+        wait = Stoppable()
+        self._waits.add(wait)
+        side.status = "waiting"
+        try:
+            await wait.run(pump.wait_free(), interrupted)
+        finally:
+            self._waits.remove(wait)
+            side.status = "running"
 
     async def _preview(
         self, request: Request, sides: list[Column], previewed: asyncio.Event

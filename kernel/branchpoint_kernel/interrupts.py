@@ -46,10 +46,10 @@ class Interrupts:
 
     async def interrupt(self) -> None:
         """Interrupt whatever runs, or the current kernel if nothing does."""
-        if self._stop_ours():
-            return
-        running = [pump for pump in self._pumps if pump.executes]
-        pumps = running or [pump for pump in self._pumps if self._pumps.is_current(pump)]
+        stopped = self._stop_ours()
+        pumps = [pump for pump in self._pumps if pump.executes]
+        if not pumps and not stopped:
+            pumps = [pump for pump in self._pumps if self._pumps.is_current(pump)]
         await asyncio.gather(*(self._interrupt(pump) for pump in pumps))
 
     def stop(self, branch: str, error: BudgetError) -> None:

@@ -121,7 +121,8 @@ class CellRunner:
 
     def interrupt(self) -> bool:
         """Whether the host itself was busy with the cell, and has been told to stop."""
-        return self._stoppable.stop()
+        waited = self._fanout.stop()
+        return self._stoppable.stop() or waited
 
     async def run(self, request: Request, preface: Sequence[Bundle] = ()) -> None:
         """The whole answer to one request: one busy, one input, one reply, one idle.

@@ -264,6 +264,41 @@ async def test_a_fork_that_runs_on_is_updated_in_the_cell_that_runs_then() -> No
 
 
 @in_a_loop
+async def test_a_cell_for_a_fork_that_is_at_another_waits_and_says_so_until_it_is_interrupted() -> (
+    None
+):
+    async with open_notebook() as notebook:
+        running, left = await fork_running(notebook)
+        running.end()
+        await notebook.answer(running.id)
+        sent = notebook.send("%%branch left\nprint('never')")
+        await wait_displayed(notebook, sent, "left · waits for the cell that runs there")
+        notebook.control("interrupt_request")
+        answer = await notebook.answer(sent)
+        assert answer.status == "error"
+        assert "left: interrupted" in answer.reply["content"]["evalue"] + answer.text
+        assert "%switch left" in answer.text
+        assert (await notebook.run("1")).text == "1\n"
+        left.end()
+        assert "4\n" in (await notebook.run("%%branch left\n2 + 2")).text
+
+
+@in_a_loop
+async def test_an_interrupt_ends_the_waiting_of_one_side_and_what_runs_in_another() -> None:
+    async with open_notebook() as notebook:
+        running, _ = await fork_running(notebook)
+        running.end()
+        await notebook.answer(running.id)
+        await notebook.run("%fork 1 --names right")
+        sent = notebook.send("%%branch left,right\nimport time; print('on'); time.sleep(600)")
+        await wait_displayed(notebook, sent, "on")
+        notebook.control("interrupt_request")
+        answer = await notebook.answer(sent)
+        assert "left: interrupted" in answer.text
+        assert "right: KeyboardInterrupt" in answer.text
+
+
+@in_a_loop
 async def test_a_question_in_a_fork_ends_in_words() -> None:
     async with open_notebook() as notebook:
         running, left = await fork_running(notebook)
@@ -289,6 +324,15 @@ async def wait_shown(notebook: Notebook, parent: str, wanted: str) -> None:
     async with asyncio.timeout(120):
         while not any(wanted in m["content"]["data"]["text/plain"] for m in shown()):
             await notebook.listen(0.05)
+
+
+async def wait_displayed(notebook: Notebook, parent: str, wanted: str) -> None:
+    """Until it is in something that is displayed, or in what that is updated to."""
+    while True:
+        message = await notebook.hear()
+        shown = str(message["content"].get("data", {}).get("text/plain", ""))
+        if message["parent_header"].get("msg_id") == parent and wanted in shown:
+            return
 
 
 def is_idle(message: dict[str, Any], parent: str) -> bool:
