@@ -7,14 +7,21 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from branchpoint_kernel.leaving_out import (
+    MOST_PRINTED,
+    MOST_SHOWN,
+    Gap,
+    Output,
+    Shown,
+    size_shown,
+    without_middle,
+    without_oldest,
+)
+from branchpoint_kernel.printed import Printed, plain
 from branchpoint_kernel.publisher import error_content
 from branchpoint_kernel.rendering import duration
 from branchpoint_vmruntime.errors import BranchpointError
 
-# Each begins where only one try can be made, or ends at the next beginning: what is printed may be
-# one line of many MB, and the whole kernel waits for this.
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
-_OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n)", re.MULTILINE)
 _PRE = "margin:0;white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace)"
 _COLUMN = "flex:1 1 18em;min-width:0;border-left:3px solid {color};padding:0 .8em;overflow-x:auto"
 _UNDER_WAY = {"running": " · running", "waiting": " · waits for the cell that runs there"}
@@ -23,13 +30,18 @@ _COLORS = {"running": "#999", "ok": "#2a7", "error": "#c33"}
 
 @dataclass
 class Column:
-    """One branch's side: outputs as the protocol has them, `stream`, `display_data` and `error`."""
+    """One branch's side: what is printed, and displays and errors as the protocol has them.
+
+    It keeps within bounds, and says what it has left out.
+    """
 
     name: str
     status: str = "running"
     elapsed_ms: float | None = None
     failure: str = ""
-    outputs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    outputs: list[Output] = field(default_factory=list[Output])
+    _printed: int = 0
+    _shown: int = 0
 
     def add(self, kind: str, content: dict[str, Any]) -> None:
         """Take in one output message."""
@@ -37,11 +49,11 @@ class Column:
             case "stream":
                 self._add_text(content)
             case "clear_output":
-                self.outputs.clear()
+                self.outputs, self._printed, self._shown = [], 0, 0
             case "update_display_data":
                 self._update(content)
             case "display_data" | "execute_result" | "error":
-                self.outputs.append({"kind": kind, **content})
+                self._show({"kind": kind, **content})
             case _:
                 pass
 
@@ -61,17 +73,36 @@ class Column:
         }
 
     def _add_text(self, content: dict[str, Any]) -> None:
-        last = self.outputs[-1] if self.outputs else {}
-        if last.get("kind") == "stream" and last["name"] == content["name"]:
-            last["text"] += content["text"]
-        else:
-            self.outputs.append({"kind": "stream", **content})
+        last = self.outputs[-1] if self.outputs else None
+        if not isinstance(last, Printed) or last.name != content["name"]:
+            last = Printed(content["name"])
+            self.outputs.append(last)
+            self._printed += last.size
+        self._printed -= last.size
+        last.add(content["text"])
+        self._printed += last.size
+        if self._printed > MOST_PRINTED:
+            self.outputs = without_middle(self.outputs)
+            self._printed = sum(it.size for it in self.outputs if isinstance(it, Printed))
+
+    def _show(self, shown: Shown) -> None:
+        self.outputs.append(shown)
+        self._shown += size_shown(shown)
+        self._bound_shown()
 
     def _update(self, content: dict[str, Any]) -> None:
         wanted = content.get("transient", {}).get("display_id")
         for output in self.outputs:
-            if output.get("transient", {}).get("display_id") == wanted:
+            if isinstance(output, dict) and _display_id(output) == wanted:
+                self._shown -= size_shown(output)
                 output["data"] = content["data"]
+                self._shown += size_shown(output)
+        self._bound_shown()
+
+    def _bound_shown(self) -> None:
+        if self._shown > MOST_SHOWN:
+            self.outputs = without_oldest(self.outputs)
+            self._shown = sum(size_shown(it) for it in self.outputs if isinstance(it, dict))
 
 
 def as_text(columns: Sequence[Column]) -> str:
@@ -93,17 +124,8 @@ def output_text(column: Column) -> str:
 
 def printed_text(column: Column) -> str:
     """The same without what went wrong."""
-    shown = [output for output in column.outputs if output["kind"] != "error"]
+    shown = [it for it in column.outputs if not isinstance(it, dict) or it["kind"] != "error"]
     return "\n".join(text for output in shown if (text := _output_text(output)))
-
-
-def plain(text: str) -> str:
-    r"""Without colours, and with carriage returns carried out.
-
-    >>> plain("\x1b[31m10%\r50%\x1b[0m\n")
-    '50%\n'
-    """
-    return _OVERWRITTEN.sub("", _ANSI.sub("", text))
 
 
 def _heading(column: Column) -> str:
@@ -112,11 +134,17 @@ def _heading(column: Column) -> str:
     return f"{column.name}{took}{failed}{_UNDER_WAY.get(column.status, '')}"
 
 
-def _output_text(output: dict[str, Any]) -> str:
-    match output["kind"]:
-        case "stream":
-            return plain(output["text"]).rstrip("\n")
-        case "error":
+def _display_id(shown: Shown) -> object:
+    return shown.get("transient", {}).get("display_id")
+
+
+def _output_text(output: Output) -> str:
+    match output:
+        case Printed():
+            return output.text.rstrip("\n")
+        case Gap():
+            return output.words
+        case {"kind": "error"}:
             return plain("\n".join(output["traceback"]))
         case _:
             return str(output["data"].get("text/plain", ""))
@@ -128,8 +156,8 @@ def _column_html(column: Column) -> str:
     return f'<div style="{style}"><b>{escape(_heading(column))}</b>{body}</div>'
 
 
-def _output_html(output: dict[str, Any]) -> str:
-    data: dict[str, Any] = output.get("data", {})
+def _output_html(output: Output) -> str:
+    data: dict[str, Any] = output.get("data", {}) if isinstance(output, dict) else {}
     if svg := data.get("image/svg+xml"):
         source = b64encode(str(svg).encode()).decode()
         return f'<img src="data:image/svg+xml;base64,{source}" style="max-width:100%">'

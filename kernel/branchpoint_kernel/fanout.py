@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from branchpoint_kernel import columns
 from branchpoint_kernel.awakening import Awakening
 from branchpoint_kernel.bundles import plain, resumption
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.commands import RunIn
 from branchpoint_kernel.conversations import Progress
 from branchpoint_kernel.messages import Channel, Message, Request, Stamp
+from branchpoint_kernel.pace import Pace
 from branchpoint_kernel.publisher import Publisher
 from branchpoint_kernel.pump import Pump
 from branchpoint_kernel.pumps import Pumps
@@ -25,8 +25,6 @@ from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.session import Session
 
-# A quick cell shows its result once; a slow one shows what there is, this often.
-PREVIEW_S = 0.5
 # Live, or so as soon as something is wanted of it.
 _WITHIN_REACH = (BranchState.LIVE, BranchState.PAUSED)
 
@@ -251,25 +249,24 @@ class Fanout:
     async def _preview(
         self, request: Request, sides: list[Column], previewed: asyncio.Event
     ) -> None:
-        await asyncio.sleep(PREVIEW_S)
+        # A quick cell shows its result once; a slow one shows what there is, again and again.
+        pace = Pace()
+        await pace.rest()
         previewed.set()
         display_id = uuid4().hex
-        shown = self._preview_bundle(sides)
+        shown = pace.draw(sides)
         self._publisher.display(request, shown, display_id)
         while True:
-            await asyncio.sleep(PREVIEW_S)
-            now = self._preview_bundle(sides)
+            await pace.rest()
+            now = pace.draw(sides)
             if now != shown:
                 shown = now
                 self._publisher.update_display(request, now, display_id)
 
-    def _preview_bundle(self, sides: list[Column]) -> dict[str, Any]:
-        return {"text/plain": columns.as_text(sides), "text/html": columns.as_html(sides)}
-
     def _bundle(self, sides: list[Column], total_ms: float) -> dict[str, Any]:
         more = {"runs": [side.record() for side in sides]}
         fact = Fact("branch", total_ms=total_ms, more=more)
-        return {**self._preview_bundle(sides), RECORD_TYPE: record(self._session, fact)}
+        return {**Pace().draw(sides), RECORD_TYPE: record(self._session, fact)}
 
 
 @contextmanager

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from branchpoint_kernel import columns
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.fanout import Collecting
+from branchpoint_kernel.pace import Pace
 from branchpoint_kernel.publisher import Publisher
-
-UPDATE_EVERY_S = 0.5
 
 
 class ForkDisplay:
@@ -32,6 +30,7 @@ class ForkDisplay:
         self._sides: list[Column] = []
         self._collecting: list[Collecting] = []
         self._changed = asyncio.Event()
+        self._pace = Pace()
 
     def add(self, side: Column, collecting: Collecting) -> None:
         """One side more, such as a fork of a fork."""
@@ -68,14 +67,10 @@ class ForkDisplay:
                 self.followed = False
                 self.done.set()
                 return
-            await asyncio.sleep(UPDATE_EVERY_S)
+            await self._pace.rest()
 
     def _publish(self, kind: str, parent: bytes) -> None:
-        data: dict[str, Any] = {
-            "text/plain": columns.as_text(self._sides),
-            "text/html": columns.as_html(self._sides),
-        }
+        data = self._pace.draw(self._sides)
         transient = {"display_id": self._display_id}
-        self._publisher.publish(
-            kind, {"data": data, "metadata": {}, "transient": transient}, parent
-        )
+        content: dict[str, Any] = {"data": data, "metadata": {}, "transient": transient}
+        self._publisher.publish(kind, content, parent)
