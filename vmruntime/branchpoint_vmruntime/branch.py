@@ -111,12 +111,16 @@ class OwnedBranch:
         return self._live.cost if self._live else WakeCost(awake_ms=0.0)
 
     def memory(self) -> MemoryUse | None:
-        """Host memory it takes now; None without a machine."""
+        """Host memory it takes now; None without a machine, or with one that is just ending."""
         # Asked from a thread: it may be given another meanwhile.
         live = self._live
         if live is None or not live.machine.alive:
             return None
-        own, shared = live.machine.memory()
+        try:
+            own, shared = live.machine.memory()
+        except OSError:
+            # It gives its memory back before it can be seen to have ended.
+            return None
         return MemoryUse(own_bytes=own, shared_bytes=shared)
 
     async def run(self, code: str, *, timeout_s: float = 3600.0) -> RunResult:

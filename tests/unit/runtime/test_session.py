@@ -4,9 +4,17 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.support.fake_workshop import BASE, FULL, FakeWorkshop, office, snapshot
+from tests.support.fake_workshop import (
+    BASE,
+    FULL,
+    FakeMachine,
+    FakeWorkshop,
+    office,
+    snapshot,
+)
 from tests.support.front_end import in_a_loop
 
+from branchpoint_vmruntime.budget import Budgets
 from branchpoint_vmruntime.errors import (
     CheckpointError,
     FreezeError,
@@ -38,6 +46,20 @@ async def test_leaving_a_session_ends_every_machine_and_says_so_on_record(tmp_pa
     async with office(tmp_path) as again:
         states = {branch.state for branch in again.session.branches() if branch.name != "main"}
         assert states == {BranchState.LOST}
+
+
+@in_a_loop
+async def test_a_machine_that_is_just_ending_takes_no_memory_and_ends_no_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ending(_machine: FakeMachine) -> tuple[int, int]:
+        raise ProcessLookupError(3, "No such process")
+
+    async with office(tmp_path, budgets=Budgets(memory_bytes=1 << 40)) as it:
+        monkeypatch.setattr(FakeMachine, "memory", ending)
+        assert it.session.current.memory() is None
+        assert it.view.own_bytes() == {}
+        assert len(await it.session.fork(1)) == 1
 
 
 async def fork_until_full(folder: Path, workshop: FakeWorkshop) -> None:
