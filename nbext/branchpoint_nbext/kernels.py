@@ -13,12 +13,12 @@ from branchpoint_nbext.notebooks import Notebooks, newest_of
 from branchpoint_nbext.refusing import RefusalError, in_words
 from branchpoint_nbext.views import read
 from branchpoint_vmruntime.control_facts import OpenSession
-from branchpoint_vmruntime.errors import BranchpointError, UsageError
+from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.locks import holder
-from branchpoint_vmruntime.session_control import SessionControl
+from branchpoint_vmruntime.session_control import open_session
 
 
 class SessionOfHandler(BranchpointHandler):
@@ -70,11 +70,9 @@ async def open_session_of(home: Home, pid: int) -> OpenSession | None:
     """The session that a process has open. Nobody else's is asked for anything."""
     for session in await asyncio.to_thread(_held_by, home, pid):
         # What is only tidied up is held as well, for a moment.
-        with contextlib.suppress(BranchpointError):
-            async with SessionControl(home.control(session)) as control:
-                found = await control.session()
-                if found.pid == pid:
-                    return found
+        found = await open_session(home, session)
+        if found is not None and found.pid == pid:
+            return found
     return None
 
 

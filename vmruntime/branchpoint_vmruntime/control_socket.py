@@ -45,6 +45,10 @@ Carrier = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 Upgrade = Callable[[Mapping[str, Any]], Awaitable[Carrier]]
 
 
+class OwnerSilentError(BranchpointError):
+    """Who has the session open is there, and has not answered in time."""
+
+
 class ControlServer:
     """Answers at a socket while it is entered. What may be asked for is what `handlers` names.
 
@@ -131,7 +135,8 @@ class ControlServer:
             return _refusal(BranchpointError(f"that failed: {type(error).__name__}: {error}")), None
 
     def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        allowed = _peer_uid(writer.get_extra_info("socket")) == self._uid
+        _, uid = _peer(writer.get_extra_info("socket"))
+        allowed = uid == self._uid
         if self._leaving or not allowed or len(self._peers) >= MAX_PEERS:
             writer.transport.abort()
             return
@@ -214,6 +219,7 @@ class ControlClient:
         """Ask for something and wait for it; what the owner refuses is raised in its words.
 
         An owner that ends is noticed at once, so an answer may be waited for without end: None.
+        OwnerSilentError if it is still there after `timeout_s`; nothing can be asked any more then.
         """
         reader, writer = self._connection()
         request = _line({**fields, "op": op})
@@ -227,7 +233,7 @@ class ControlClient:
                 line = b""
             except TimeoutError as error:
                 writer.close()
-                raise BranchpointError(
+                raise OwnerSilentError(
                     f"the session's owner did not answer {op!r} within {timeout_s:g} s",
                     hint="it may be held up; look at its log",
                 ) from error
@@ -248,6 +254,12 @@ class ControlClient:
         """Turn the connection into what `op` carries; nothing else can be asked for on it then."""
         await self.ask(op, timeout_s=None, **fields)
         return self._connection()
+
+    @property
+    def owner_pid(self) -> int:
+        """The process at the other end; 0 if it cannot be seen from here."""
+        _, writer = self._connection()
+        return _peer(writer.get_extra_info("socket"))[0]
 
     def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._reader is None or self._writer is None:
@@ -344,8 +356,9 @@ def _short(path: Path) -> Generator[str]:
         os.close(folder)
 
 
-def _peer_uid(connection: socket.socket) -> int:
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """The process at the other end, and its user."""
     fields = struct.Struct("3i")
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, fields.size)
-    _, uid, _ = fields.unpack(raw)
-    return uid
+    pid, uid, _ = fields.unpack(raw)
+    return pid, uid

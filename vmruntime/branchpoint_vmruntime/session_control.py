@@ -3,8 +3,9 @@
 The socket is there for as long as the session is open, `home.control(session)`.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,10 +27,13 @@ from branchpoint_vmruntime.control_facts import (
     from_json,
 )
 from branchpoint_vmruntime.control_ops import handlers_for as handlers_for
-from branchpoint_vmruntime.control_socket import ControlClient
+from branchpoint_vmruntime.control_socket import ControlClient, OwnerSilentError
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage import SessionId
+from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage_view import CellText, LineageView
+from branchpoint_vmruntime.locks import owner_kind
 from branchpoint_vmruntime.outside.forwarding import Forward
 from branchpoint_vmruntime.view_ops import LONGEST_WATCH_S
 
@@ -257,12 +261,31 @@ async def is_answered(home: Home, session: str) -> bool:
 
 async def open_sessions(home: Home) -> list[OpenSession]:
     """The sessions of a home that somebody has open, by their keys."""
-    found: list[OpenSession] = []
-    for socket in home.run.glob("*.sock"):
+    there = await asyncio.gather(*(open_session(home, it.stem) for it in home.run.glob("*.sock")))
+    return sorted((it for it in there if it is not None), key=lambda session: session.key)
+
+
+async def open_session(home: Home, session: str) -> OpenSession | None:
+    """The session of that id as its owner tells of it; None if nobody has it open.
+
+    An owner that is held up, by its disk say, has it open: of that one it is told what is on
+    record. BranchpointError if the record cannot be read.
+    """
+    try:
+        async with ControlClient(home.control(session)) as owner:
+            pid = owner.owner_pid
+            with suppress(OwnerSilentError):
+                answer = await owner.ask("session", timeout_s=_SIGN_OF_LIFE_S)
+                return from_json(OpenSession, answer)
+    except BranchpointError:
         # Left behind by an owner that was killed, or by one that is just leaving.
-        try:
-            async with SessionControl(socket) as control:
-                found.append(await control.session())
-        except BranchpointError:
-            continue
-    return sorted(found, key=lambda session: session.key)
+        return None
+    return await asyncio.to_thread(_on_record, home, SessionId(session), pid)
+
+
+def _on_record(home: Home, session: SessionId, pid: int) -> OpenSession | None:
+    with Journal.read(home.database) as journal:
+        record = journal.session(session)
+    if record is None:
+        return None
+    return OpenSession(id=record.id, key=record.key, pid=pid, kind=owner_kind(pid))

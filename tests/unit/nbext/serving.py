@@ -192,6 +192,7 @@ class Owner:
         return {"cells": self.cells}
 
     async def answer_session(self, _request: Mapping[str, Any]) -> Fields:
+        await self.let.wait()
         return {"id": SESSION, "key": "k", "pid": os.getpid(), "kind": "script"}
 
     async def answer(self, request: Mapping[str, Any]) -> Fields:

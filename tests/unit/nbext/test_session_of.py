@@ -12,6 +12,7 @@ from tests.unit.nbext.serving import Server, owner_of
 
 from branchpoint_nbext.kernels import open_session_of, process_of
 from branchpoint_nbext.notebooks import Notebooks, newest_of
+from branchpoint_vmruntime import session_control
 from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import SessionId
@@ -33,6 +34,21 @@ async def test_a_process_has_the_session_whose_folder_it_holds_and_answers_for(
         assert (found.id, found.pid) == (SESSION, os.getpid())
         assert await open_session_of(home, os.getppid()) is None
     assert await open_session_of(home, os.getpid()) is None
+
+
+@in_a_loop
+async def test_a_process_that_is_held_up_has_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_control, "_SIGN_OF_LIFE_S", 0.0)
+    home = Home(tmp_path, tmp_path / "run")
+    async with owner_of(home) as owner:
+        with Journal.open(home.database) as journal:
+            journal.add_session(a_session())
+        owner.let.clear()
+        found = await open_session_of(home, os.getpid())
+    assert found is not None
+    assert (found.id, found.pid) == (SESSION, os.getpid())
 
 
 @in_a_loop

@@ -1,7 +1,8 @@
 """What the owner of a session can be asked for, as another process asks it."""
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from tests.support.front_end import in_a_loop
 from tests.unit.lineage.facts import a_session
 from tests.unit.outside.forwarded import PORT, Branches, ask, forwards_of, machine, says
 
+from branchpoint_vmruntime import session_control
 from branchpoint_vmruntime.control_socket import ControlClient, ControlServer
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.session_control import SessionControl, handlers_for, open_sessions
 
 
@@ -85,3 +88,36 @@ async def test_a_socket_of_an_owner_that_was_killed_is_no_open_session(home: Hom
         os.link(socket, home.run / "left.sock")
     assert (home.run / "left.sock").is_socket()
     assert await open_sessions(home) == []
+
+
+async def held_up(_request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answers nothing, as an owner does that waits for its disk."""
+    await asyncio.Event().wait()
+    return {}
+
+
+@in_a_loop
+async def test_a_session_whose_owner_is_held_up_is_open_as_it_is_on_record(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_control, "_SIGN_OF_LIFE_S", 0.0)
+    record = a_session()
+    with Journal.open(home.database) as journal:
+        journal.add_session(record)
+    async with ControlServer(home.control(record.id), {"session": held_up}):
+        [found] = await open_sessions(home)
+    assert (found.id, found.key, found.pid) == (record.id, record.key, os.getpid())
+    assert await open_sessions(home) == []
+
+
+@in_a_loop
+async def test_an_owner_that_hangs_up_is_just_leaving_and_has_no_session_open(home: Home) -> None:
+    record = a_session()
+    with Journal.open(home.database) as journal:
+        journal.add_session(record)
+
+    def leave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with await asyncio.start_unix_server(leave, home.control(record.id)):
+        assert await open_sessions(home) == []
