@@ -67,11 +67,13 @@ export class Comparison extends Widget {
     this.status.textContent = 'Reading the cells of both…';
     this.status.removeAttribute('data-failed');
     this.stale.hidden = true;
+    // Before the cells: what comes while they are read makes them old.
+    const { state } = this.branches;
     try {
       const found = [await this.branches.side('left'), await this.branches.side('right')] as const;
       if (turn === this.asked && !this.isDisposed) {
         this.found = found;
-        this.shownState = this.branches.state;
+        this.shownState = state;
         this.status.textContent = '';
         this.draw();
         await this.tellMachines(turn);

@@ -26,6 +26,8 @@ def compared(
     notebook.write_cell(2, OTHER)
     notebook.run_cell(2)
     notebook.wait_output(2, "42")
+    # The page hears of a switch from elsewhere than of what its cells put out.
+    expect(notebook.page.locator(".bp-Status")).to_contain_text("forest · ")
     compare(notebook)
     yield notebook
     assert notebook.complaints == []

@@ -36,6 +36,7 @@ def metadata(lab: JupyterServer, name: str, number: int) -> dict[str, Any]:
     return stored["cells"][number]["metadata"]
 
 
+@pytest.mark.timeout(1200)
 def test_run_all_runs_the_quickstart(lab: JupyterServer, open_page: OpenPage) -> None:
     stored = Path(shutil.copy(QUICKSTART, lab.folder / "quickstart.ipynb"))
     notebook = open_page(lab, route("quickstart"))

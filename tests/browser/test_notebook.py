@@ -29,6 +29,7 @@ def notebook7(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Generator
         yield server
 
 
+@pytest.mark.timeout(1200)
 def test_run_all_runs_the_quickstart(notebook7: JupyterServer, open_page: OpenPage) -> None:
     stored = Path(shutil.copy(QUICKSTART, notebook7.folder / "quickstart.ipynb"))
     notebook = open_page(notebook7, "notebooks/quickstart.ipynb")
@@ -45,12 +46,12 @@ def test_toolbar_panel_commands_and_widget_are_there(
     notebook = open_page(notebook7, "notebooks/places.ipynb")
     page = notebook.page
     buttons = notebook.panel.locator(".bp-ToolbarButton")
-    told, dialog = page.locator(".jp-toast-message"), page.locator(".jp-Dialog")
+    dialog = page.locator(".jp-Dialog")
     panel, tree = page.locator("#branchpoint-panel"), notebook.cell(2).locator(".bp-lineage")
     notebook.run_cell(0)
     expect(buttons).to_have_count(3)
     buttons.and_(page.locator("[data-label='Checkpoint']")).locator("jp-button").click()
-    expect(told.last).to_contain_text("Saved as")
+    notebook.wait_notified("Saved as")
 
     page.keyboard.press("Alt+Shift+L")
     expect(panel.get_by_role("treeitem")).to_have_count(3)

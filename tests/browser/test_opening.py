@@ -54,7 +54,7 @@ def test_a_branch_is_continued_in_a_notebook_of_its_own_until_that_is_closed(
     ridge.click()
     panel.get_by_role("button", name="Open as notebook", exact=True).first.click()
     notebook.wait_until(lambda: page.evaluate(IN_FRONT) == "demo-ridge.ipynb")
-    expect(page.locator(".jp-toast-message").last).to_contain_text("open as demo-ridge.ipynb")
+    notebook.wait_notified("open as demo-ridge.ipynb")
     copy = page.locator(".jp-NotebookPanel").filter(visible=True).last
     # Beside the panel and another notebook there is no room for the indicator.
     notebook.wait_until(lambda: page.evaluate(STATUS) == "idle")

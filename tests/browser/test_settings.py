@@ -4,7 +4,7 @@ import re
 from collections.abc import Generator
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Response, expect
 from tests.support.jupyter_server import JupyterServer
 from tests.support.steering import Steering
 from tests.support.web_page import NotebookPage, pictures, write_notebook
@@ -37,6 +37,11 @@ def setting(steering: Steering, name: str) -> Locator:
     """The field of a setting, in JupyterLab's editor."""
     steering.page.evaluate(EXECUTE, ["settingeditor:open", {"query": "branchpoint"}])
     return steering.page.locator(f".jp-SettingsPanel [id$='branchpoint:plugin_{name}']")
+
+
+def is_stored(answer: Response) -> bool:
+    """Whether a setting of ours has been stored; from then on it counts."""
+    return answer.request.method == "PUT" and "/lab/api/settings/branchpoint" in answer.url
 
 
 def back(steering: Steering) -> None:
@@ -91,10 +96,11 @@ def test_the_text_is_offered_to_be_restored_or_not(steering: Steering) -> None:
     offer = steering.page.get_by_role("button", name="Restore its text")
     steering.notebook.write_cell(0, "x = 3")
     for wanted in (False, True):
-        setting(steering, "offerToRestoreText").set_checked(wanted)
+        with steering.page.expect_response(is_stored):
+            setting(steering, "offerToRestoreText").set_checked(wanted)
         back(steering)
         steering.notebook.run_cell(0)
         steering.toolbar("Roll back").click()
         steering.answer("Roll back")
-        expect(steering.told.last).to_contain_text("Back at")
+        steering.notebook.wait_notified("Back at")
         expect(offer).to_have_count(int(wanted))

@@ -10,7 +10,7 @@ from tests.support.terminal import Terminal, at_a_terminal
 
 from branchpoint_vmruntime.home import Home
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 CONSOLE = [
     *(sys.executable, "-m", "jupyter_console", "--kernel=branchpoint", "--no-confirm-exit"),

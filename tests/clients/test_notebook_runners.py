@@ -11,7 +11,7 @@ from tests.support.quickstart import QUICKSTART, assert_every_proof_held
 
 from branchpoint_vmruntime.home import Home
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 COMMANDS = Path(sys.executable).parent
 

@@ -13,7 +13,7 @@ from tests.support.raw_client import RawClient, kernel_spec, launched, write_con
 
 from branchpoint_vmruntime.home import Home
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,12 @@ def no_questions(kernel: FrontEnd) -> None:
 
 
 def completion(kernel: FrontEnd) -> None:
+    # A slow host's list of modules is announced in the cell, and given up after a while.
+    kernel.run(
+        "import IPython.core.completerlib as modules\n"
+        "modules.TIMEOUT_STORAGE = modules.TIMEOUT_GIVEUP = 3600",
+        silent=True,
+    )
     kernel.run("wörter = 'x'; long_name_one = long_name_two = {'key one': 1, 'key two': 2}")
     for code in (
         "zi",

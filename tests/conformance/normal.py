@@ -21,16 +21,20 @@ _ID = re.compile(
 _UNSTEADY = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|\+00:00)"), "DATE"),
     (re.compile(r"0x[0-9a-f]{6,}"), "ADDRESS"),
-    (re.compile(r"\b\d+(?:\.\d+)? (?:ns|[µμu]s|ms|s)\b"), "TIME"),
+    # Rounded up to the next unit it has an exponent.
+    (re.compile(r"\b\d+(?:\.\d+)?(?:e\+\d+)? (?:ns|[µμu]s|ms|s)\b"), "TIME"),
+    # What %time and %timeit tell of a compiler that took a while.
+    (re.compile(r"^(?:Compiler|Parser) +: .*\n|^Compiler time: .*\n", re.MULTILINE), ""),
     (re.compile(r"ipykernel_\d+"), "ipykernel_PID"),
     (re.compile(r"\bTask-\d+"), "Task-N"),
     (re.compile(r"\b1\d{14}\b"), "THREAD"),
     (re.compile(r"^Tip: .*$", re.MULTILINE), "Tip: one of many"),
     # A terminal's echo, which comes in time or not.
-    (re.compile(r"\^C\r\n"), ""),
+    (re.compile(r"\^C(?:\r\n)?"), ""),
 )
-# Ours says after 5 s that an interrupt has not ended the cell, which depends on how busy a host is.
-_IMPATIENT = "The interrupt has not ended the cell"
+# Ours says after some seconds that an interrupt has not ended the cell, or that its machine does
+# not answer, which depends on how busy a host is.
+_IMPATIENT = ("The interrupt has not ended the cell", "The machine has not answered for")
 # Replies that are all figures of this host and this moment: there the kinds must agree.
 _FIGURES = frozenset({"usage_reply", "connect_reply"})
 # A debugger tells of threads and modules as it comes across them.

@@ -89,7 +89,7 @@ def subshell(kernel: FrontEnd) -> None:
     made = kernel.ask("control", "create_subshell_request")["subshell_id"]
     kernel.run("import threading; gate = threading.Event()")
     busy = kernel.execute(
-        "print('begun', flush=True)\nprint('main', gate.wait(60)); 'main is done'"
+        "print('begun', flush=True)\nprint('main', gate.wait(600)); 'main is done'"
     )
     kernel.wait_text(busy, "begun")
     beside = kernel.execute(
@@ -118,7 +118,7 @@ def subshell_comm(kernel: FrontEnd) -> None:
     )
     comm = kernel.of("request 2", "comm_open")[-1].content["comm_id"]
     busy = kernel.execute(
-        "print('begun', flush=True)\nprint('moved while this ran:', gate.wait(30), slider.value)"
+        "print('begun', flush=True)\nprint('moved while this ran:', gate.wait(600), slider.value)"
     )
     kernel.wait_text(busy, "begun")
     update = {"method": "update", "state": {"value": 8}, "buffer_paths": list[str]()}

@@ -41,13 +41,15 @@ def test_a_slider_shows_the_checkpoints_value_after_a_rollback_and_still_works(
     later = front_end.of(front_end.run("later = ipywidgets.Label('l')"), "comm_open")
     front_end.begin()
     rolled_back = front_end.run("%rollback seven")
-    front_end.run("slider.value")
+    front_end.wait(lambda: values_told(front_end.heard, opened))
     assert values_told(front_end.heard, opened)[-1] == 7
+    front_end.run("slider.value")
     closed = {m.content["comm_id"] for m in front_end.of(rolled_back, "comm_close")}
     assert closed == {message.content["comm_id"] for message in later}
     front_end.begin()
     front_end.tell("comm_msg", comm_id=opened, data=moved(5))
-    assert "moved to 5\n" in [m.content["text"] for m in front_end.heard if m.type == "stream"]
+    said = "".join(m.content["text"] for m in front_end.heard if m.type == "stream")
+    assert "moved to 5\n" in said
 
 
 def test_an_update_of_a_display_made_before_a_checkpoint_reaches_it_after_the_rollback(

@@ -50,9 +50,18 @@ def executed(kernel_name: str) -> str:
 
 
 def said(cell: Any) -> list[Any]:
-    """Its outputs, but for a slow host's news that the machine is still coming up."""
-    told = [(it, NEWS.sub("", it.get("text", ""))) for it in cell.outputs]
-    return [it | {"text": text} if text else it for it, text in told if text or "text" not in it]
+    """Its outputs, but for a slow host's news that the machine is still coming up.
+
+    Texts of a stream that follow each other are joined: where a timer cut them is chance.
+    """
+    told: list[Any] = []
+    for it in cell.outputs:
+        text = NEWS.sub("", it.get("text", ""))
+        if told and "text" in it and told[-1].get("name") == it["name"]:
+            told[-1] |= {"text": told[-1]["text"] + text}
+        elif text or "text" not in it:
+            told.append(it | {"text": text} if text else it)
+    return told
 
 
 def written() -> dict[str, Any]:

@@ -10,13 +10,15 @@ from rich.console import Console
 from tests.architecture.house import ROOT
 
 from branchpoint_cli.demo import run_demo
+from branchpoint_vmruntime.home import Home
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that running it has filled."""
+    assert home.database.exists()
     folder = tmp_path_factory.mktemp("inside-output")
     said = io.StringIO()
     notebook = ROOT / "notebooks" / "01-inside-the-code.ipynb"

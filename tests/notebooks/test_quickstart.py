@@ -10,15 +10,17 @@ from rich.console import Console
 from tests.architecture.house import ROOT
 
 from branchpoint_cli.demo import run_demo
+from branchpoint_vmruntime.home import Home
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 FORKS = ["ridge", "forest", "boost"]
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder a demo has filled."""
+    assert home.database.exists()
     folder = tmp_path_factory.mktemp("demo-output")
     said = io.StringIO()
     notebook = ROOT / "notebooks" / "00-quickstart.ipynb"

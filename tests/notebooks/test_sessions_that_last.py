@@ -12,15 +12,17 @@ from rich.console import Console
 from tests.architecture.house import ROOT
 
 from branchpoint_cli.demo import run_demo
+from branchpoint_vmruntime.home import Home
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 NAME = "03-sessions-that-last.ipynb"
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def out(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the demo made of it."""
+    assert home.database.exists()
     folder = tmp_path_factory.mktemp("lasting")
     notebook = Path(shutil.copy(ROOT / "notebooks" / NAME, folder))
     said = io.StringIO()

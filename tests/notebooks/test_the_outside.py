@@ -10,15 +10,17 @@ from rich.console import Console
 from tests.architecture.house import ROOT
 
 from branchpoint_cli.demo import run_demo
+from branchpoint_vmruntime.home import Home
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200)]
 
 NAME = "02-the-outside.ipynb"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder it was run in; `out` in it has been filled by the demo."""
+    assert home.database.exists()
     folder = tmp_path_factory.mktemp("outside")
     notebook = Path(shutil.copy(ROOT / "notebooks" / NAME, folder))
     said = io.StringIO()

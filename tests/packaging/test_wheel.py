@@ -18,6 +18,9 @@ import requests
 from tests.architecture.house import ROOT, project
 from tests.support.jupyter_server import JupyterServer, jupyter_server
 
+# A build and an installation of everything may take their time.
+pytestmark = pytest.mark.timeout(1200)
+
 
 @dataclass(frozen=True)
 class Shipped:

@@ -100,7 +100,9 @@ def verdicts(kernel_name: str, cells: Sequence[str] = ()) -> dict[str, str]:
         result: Any = unittest.TextTestRunner(sys.stderr).run(loader.loadTestsFromTestCase(case))
         found |= dict.fromkeys(names, "passed")
         found |= {_name(test): "skipped" for test, _ in result.skipped}
-        found |= {_name(test): "failed" for test, _ in [*result.failures, *result.errors]}
+        failed = {_name(test) for test, _ in [*result.failures, *result.errors]}
+        # Where the kernel does not come up, no test is run, and what failed has another name.
+        found |= dict.fromkeys(failed if failed <= set(names) else names, "failed")
     return found
 
 

@@ -49,6 +49,19 @@ _OWN_NOISE = re.compile(
 )
 # Cells out of sight are not in the page, but in its model.
 _NOTEBOOK = "window.jupyterapp.shell.currentWidget.content"
+# Notifications go after some seconds: what they say is kept from when they come.
+_KEEP_NOTIFICATIONS = """
+    window.notified = [];
+    const known = new WeakMap();
+    new MutationObserver(() => {
+        for (const shown of document.querySelectorAll(".jp-toast-message")) {
+            if (known.get(shown) !== shown.textContent) {
+                known.set(shown, shown.textContent);
+                window.notified.push(shown.textContent);
+            }
+        }
+    }).observe(document, { subtree: true, childList: true, characterData: true });
+"""
 _DIRTY = "window.jupyterapp.shell.currentWidget.context.model.dirty"
 _CELLS = f"[...{_NOTEBOOK}.model.cells]"
 _RUNNING = "cell => cell.executionState === 'running'"
@@ -79,6 +92,7 @@ class NotebookPage:
         self.complaints: list[str] = []
         self._pictures = pictures
         page.set_default_timeout(PATIENCE_MS)
+        page.add_init_script(_KEEP_NOTIFICATIONS)
         page.on("console", self._listen)
         page.on("pageerror", lambda error: self._note("error", str(error), error.stack or ""))
 
@@ -175,6 +189,12 @@ class NotebookPage:
         while not condition():
             assert time.monotonic() < deadline, "the page did not come to that"
             self.page.wait_for_timeout(200)
+
+    def wait_notified(self, words: str) -> None:
+        """Wait until a notification has come with these words since this was called last."""
+        notified = "words => window.notified.some(shown => shown.includes(words))"
+        self.wait_until(lambda: self.page.evaluate(notified, words))
+        self.page.evaluate("window.notified.length = 0")
 
     def picture(self, name: str) -> None:
         """Keep what the page looks like now."""
