@@ -10,6 +10,7 @@ from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.branch_seam import MemoryUse
 from branchpoint_vmruntime.control_facts import OwnerKind, to_json
 from branchpoint_vmruntime.figures import QUICK_S, SLOW_S, BranchFigures, Figures, Pace
+from branchpoint_vmruntime.outside import stopping
 from branchpoint_vmruntime.view_ops import ViewOps
 from branchpoint_vmruntime.viewing import view_of
 
@@ -22,6 +23,8 @@ async def test_figures_are_told_of_live_branches_alone_and_without_their_checkpo
         return MemoryUse(own_bytes=7_400_000, shared_bytes=411_600_000)
 
     monkeypatch.setattr(OwnedBranch, "memory", memory)
+    # Time counts while it is live; not here.
+    monkeypatch.setattr(stopping, "TICK_S", 3600.0)
     async with office(tmp_path) as it:
         await it.session.fork(1, names=["ridge"])
         await it.session.drop(["ridge"])
