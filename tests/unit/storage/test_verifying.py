@@ -1,6 +1,7 @@
 """Damage is found, named, and told together with all that cannot do without what is damaged."""
 
 import asyncio
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from branchpoint_vmruntime.storage.verifying import verify
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Generator[SmallStore]:
     """Two sessions on one base, each test leaves it as it was.
 
     base0000 ─ a ─ b ─ c
@@ -31,17 +32,25 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
     for name, parent in (("a", "base0000"), ("b", "a"), ("c", "b"), ("d", "a")):
         made.checkpoint(name, parent)
     made.checkpoint("e", session="s-2")
-    return made
+    yield made
+    made.journal.close()
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Generator[SmallStore]:
+    """A base, and a session without checkpoints."""
+    made = SmallStore(small_home(tmp_path))
+    made.base()
+    made.session()
+    yield made
+    made.journal.close()
 
 
 NEEDED_BY = {"base0000": "abcde", "a": "bcd", "b": "c", "c": "", "d": "", "e": ""}
 
 
 @in_a_loop
-async def test_a_home_in_which_nothing_is_damaged_is_whole(tmp_path: Path) -> None:
-    made = SmallStore(small_home(tmp_path))
-    made.base()
-    made.session()
+async def test_a_home_in_which_nothing_is_damaged_is_whole(made: SmallStore) -> None:
     made.checkpoint("a")
     found = await verify(made.home)
     assert found.whole
@@ -84,11 +93,8 @@ async def test_a_session_alone_is_looked_at_with_the_base_under_it(store: SmallS
 
 @in_a_loop
 async def test_a_record_without_files_is_damage_and_files_without_a_record_are_strays(
-    tmp_path: Path,
+    made: SmallStore,
 ) -> None:
-    made = SmallStore(small_home(tmp_path))
-    made.base()
-    made.session()
     gone = made.checkpoint("a")
     made.checkpoint("b", "a")
     folder = made.home.layers / "s-1"
@@ -102,10 +108,7 @@ async def test_a_record_without_files_is_damage_and_files_without_a_record_are_s
 
 
 @in_a_loop
-async def test_layers_of_earlier_versions_are_not_verifiable_and_whole(tmp_path: Path) -> None:
-    made = SmallStore(small_home(tmp_path))
-    made.base()
-    made.session()
+async def test_layers_of_earlier_versions_are_not_verifiable_and_whole(made: SmallStore) -> None:
     old = made.checkpoint("a")
     (made.home.layers / "s-1" / "a" / DIGESTS).unlink()
     found = await verify(made.home)
@@ -115,11 +118,8 @@ async def test_layers_of_earlier_versions_are_not_verifiable_and_whole(tmp_path:
 
 @in_a_loop
 async def test_of_a_layer_without_digests_the_table_and_the_disks_are_looked_at(
-    tmp_path: Path,
+    made: SmallStore,
 ) -> None:
-    made = SmallStore(small_home(tmp_path))
-    made.base()
-    made.session()
     made.checkpoint("a")
     folder = made.home.layers / "s-1" / "a"
     (folder / DIGESTS).unlink()
@@ -134,10 +134,7 @@ async def test_of_a_layer_without_digests_the_table_and_the_disks_are_looked_at(
 
 
 @in_a_loop
-async def test_books_that_are_not_whole_are_named(tmp_path: Path) -> None:
-    made = SmallStore(small_home(tmp_path))
-    made.base()
-    made.session()
+async def test_books_that_are_not_whole_are_named(made: SmallStore) -> None:
     made.journal.close()
     pages = bytearray(made.home.database.read_bytes())
     pages[4096 : 4096 + 512] = b"\xff" * 512
@@ -155,10 +152,9 @@ async def test_who_watches_hears_how_far_it_is(store: SmallStore) -> None:
 
 
 @in_a_loop
-async def test_a_layer_of_a_memory_of_another_size_is_damaged(tmp_path: Path) -> None:
-    made = SmallStore(small_home(tmp_path))
-    made.base()
-    made.session()
+async def test_a_layer_of_a_memory_of_another_size_is_damaged(
+    made: SmallStore, tmp_path: Path
+) -> None:
     made.checkpoint("a")
     folder = made.home.layers / "base"
     (folder / "base0000").rename(folder / "other")
