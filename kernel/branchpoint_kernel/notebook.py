@@ -27,7 +27,7 @@ from branchpoint_kernel.interrupts import Interrupts
 from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.lineage_host import LineageHost
 from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp, with_content
-from branchpoint_kernel.mistakes import told_of
+from branchpoint_kernel.mistakes import told_of, unharmed
 from branchpoint_kernel.operations import Operations
 from branchpoint_kernel.ours import is_our_cell
 from branchpoint_kernel.publisher import Publisher
@@ -253,7 +253,9 @@ class Notebook:
         """Implements what a session asks before it pauses a branch."""
         if self._others_execute(branch) or self._fanout.wants(branch):
             return True
-        if any(it.branch.name == branch and (it.executes or it.holds_queue) for it in self._pumps):
+        # A fork in the background is at its cell, though no interrupt is meant for it.
+        there = (it for it in self._pumps if it.branch.name == branch)
+        if any(it.occupied or it.executes or it.holds_queue for it in there):
             return True
         ours = self._runner.request is not None and self._session.current.name == branch
         return ours and not self._operations.pauses_itself
@@ -309,12 +311,8 @@ class Notebook:
 
     def on_answer(self, pump: Pump, message: Message) -> None:
         """A question that nobody can answer."""
-
-        async def tell() -> None:
-            with suppress(BranchpointError):
-                await pump.tell(message)
-
-        self._tasks.create_task(tell())
+        where = f"the answer to a question in branch {pump.branch.name}"
+        self._tasks.create_task(unharmed(pump.tell(message), where))
 
     def on_cell(self, pump: Pump, cell: Cell) -> None:
         """It belongs to the history of its branch."""

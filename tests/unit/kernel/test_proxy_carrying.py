@@ -264,6 +264,20 @@ async def test_a_fork_that_runs_on_is_updated_in_the_cell_that_runs_then() -> No
 
 
 @in_a_loop
+async def test_a_fork_at_its_cell_counts_as_running_until_the_end_of_that() -> None:
+    async with open_notebook() as notebook:
+        running, left = await fork_running(notebook)
+        running.end()
+        await notebook.answer(running.id)
+        assert notebook.session.executes("left")
+        assert "a cell runs in branch 'left'" in (await notebook.run("%pause left")).text
+        assert not notebook.session.executes("main")
+        left.end()
+        await until(notebook, lambda: not notebook.session.executes("left"))
+        assert (await notebook.run("%pause left")).status == "ok"
+
+
+@in_a_loop
 async def test_a_cell_for_a_fork_that_is_at_another_waits_and_says_so_until_it_is_interrupted() -> (
     None
 ):
