@@ -94,6 +94,14 @@ class LiveKernel:
         assert cell.status == expect, f"{code!r} ended with {cell.status}:\n{cell.text}"
         return cell
 
+    def run_until(self, code: str, condition: Callable[[Cell], bool]) -> Cell:
+        """Run a cell to its end, and on until it is as wished: its forks may print after that."""
+        sent = self.start(code)
+        self.wait_for(sent, lambda cell: cell.over and (cell.status != "ok" or condition(cell)))
+        cell = self.finish(sent)
+        assert cell.status == "ok", f"{code!r} ended with {cell.status}:\n{cell.text}"
+        return cell
+
     def run_all(self, *codes: str) -> list[Cell]:
         """Run cells as "Run All" does: every one is sent before the first has been answered."""
         return [self.finish(sent) for sent in [self.start(code) for code in codes]]

@@ -69,23 +69,24 @@ def test_code_that_rolls_itself_back_ends_in_its_own_cell(shared_kernel: LiveKer
 def test_forks_of_a_running_cell_carry_on_and_are_shown_labelled_in_it(
     shared_kernel: LiveKernel,
 ) -> None:
-    cell = shared_kernel.run("b = %fork 2 --names left,right\nprint('I am', b)")
-    assert "I am 0" in cell.lines
-    assert cell.sides == {"left": "I am 1", "right": "I am 2"}
+    shown = {"left": "I am 1", "right": "I am 2"}
+    cell = shared_kernel.run_until(
+        "b = %fork 2 --names left,right\nprint('I am', b)", lambda cell: cell.sides == shown
+    )
+    assert "I am 0" in cell.text
     assert shared_kernel.values("b", ["left", "right"]) == {"left": "1", "right": "2"}
     assert shared_kernel.value("b") == "0"
 
 
 def test_a_fork_in_a_fork_is_shown_beside_it(shared_kernel: LiveKernel) -> None:
-    cell = shared_kernel.run(
+    shown = ("main 0 None", "child 1 0", "grandchild 1 1")
+    shared_kernel.run_until(
         "import branchpoint\n"
         "outer = branchpoint.fork(1, names=['child'])\n"
         "inner = branchpoint.fork(1, names=['grandchild']) if outer else None\n"
-        "print(branchpoint.identity().name, outer, inner)"
+        "print(branchpoint.identity().name, outer, inner)",
+        lambda cell: all(line in cell.text for line in shown),
     )
-    assert "main 0 None" in cell.text
-    assert "child 1 0" in cell.text
-    assert "grandchild 1 1" in cell.text
 
 
 def test_the_shell_command_saves_and_says_how_it_came_back(shared_kernel: LiveKernel) -> None:
@@ -132,5 +133,5 @@ def test_forks_from_a_checkpoint_inside_a_cell_carry_on_in_the_cell_that_forks(
     shared_kernel: LiveKernel,
 ) -> None:
     shared_kernel.run("moment = branchpoint.checkpoint('fan')\nprint('came', moment)")
-    cell = shared_kernel.run("%fork 2 --from fan --names one,two")
-    assert cell.sides == {"one": "came restored", "two": "came restored"}
+    shown = {"one": "came restored", "two": "came restored"}
+    shared_kernel.run_until("%fork 2 --from fan --names one,two", lambda cell: cell.sides == shown)
