@@ -96,10 +96,9 @@ def test_a_single_wrong_bit_in_a_header_is_found(frame: Frame, bit: int) -> None
         FrameReader().feed(bytes(damaged))
 
 
-@given(FRAMES, st.integers(1, 40))
+@given(FRAMES, st.integers(1, HEADER_SIZE - 1))
 def test_a_reader_that_is_out_of_step_finds_out(frame: Frame, lost: int) -> None:
     stream = stream_of([frame, frame])[lost:]
-    assume(lost < HEADER_SIZE and len(stream) >= HEADER_SIZE)
     with pytest.raises(WireError):
         FrameReader().feed(stream)
 
