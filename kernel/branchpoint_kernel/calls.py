@@ -12,6 +12,7 @@ from branchpoint_kernel.following import Following
 from branchpoint_kernel.grammar import parse
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.manual import MAGICS
+from branchpoint_kernel.mistakes import told_of, unharmed
 from branchpoint_kernel.operations import Done, Operations
 from branchpoint_kernel.publisher import error_content
 from branchpoint_kernel.pump import Pump
@@ -67,6 +68,9 @@ class Calls:
                 call = await channel.next()
             except BranchpointError:
                 return
+            except Exception:
+                log.exception("no more calls from branch %s are heard", pump.branch.name)
+                return
             if _goes_beside_others(call.request):
                 await room.acquire()
                 task = self._tasks.create_task(self._answer(pump, channel, call))
@@ -77,18 +81,18 @@ class Calls:
     async def _answer(self, pump: Pump, channel: CallChannel, call: GuestCall) -> None:
         try:
             answer = await self._carry_out(pump, call)
-        except BranchpointError as error:
-            answer = refusal(error)
         except Exception as error:
             # One call that we mishandle must not take the session and its machines along.
-            log.exception("a call from branch %s was not handled", pump.branch.name)
-            answer = refusal(BranchpointError(f"the kernel made a mistake: {error!r}"))
+            answer = refusal(told_of(error, f"a call from branch {pump.branch.name}"))
         if answer is None or pump.ended is not None:
             return
         try:
             await channel.answer(call, answer)
         except BranchpointError as error:
             log.info("a call from branch %s lost its answer: %s", pump.branch.name, error)
+        except Exception as error:
+            where = f"the answer to a call from branch {pump.branch.name}"
+            await unharmed(channel.answer(call, refusal(told_of(error, where))), where)
 
     async def _carry_out(self, pump: Pump, call: GuestCall) -> Answer | None:
         """The answer; None if nobody is left to take it."""

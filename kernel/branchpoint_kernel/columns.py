@@ -74,12 +74,13 @@ class Column:
 
     def _add_text(self, content: dict[str, Any]) -> None:
         last = self.outputs[-1] if self.outputs else None
-        if not isinstance(last, Printed) or last.name != content["name"]:
-            last = Printed(content["name"])
+        name = str(content.get("name"))
+        if not isinstance(last, Printed) or last.name != name:
+            last = Printed(name)
             self.outputs.append(last)
             self._printed += last.size
         self._printed -= last.size
-        last.add(content["text"])
+        last.add(str(content.get("text") or ""))
         self._printed += last.size
         if self._printed > MOST_PRINTED:
             self.outputs = without_middle(self.outputs)
@@ -91,11 +92,11 @@ class Column:
         self._bound_shown()
 
     def _update(self, content: dict[str, Any]) -> None:
-        wanted = content.get("transient", {}).get("display_id")
+        wanted = _display_id(content)
         for output in self.outputs:
             if isinstance(output, dict) and _display_id(output) == wanted:
                 self._shown -= size_shown(output)
-                output["data"] = content["data"]
+                output["data"] = content.get("data")
                 self._shown += size_shown(output)
         self._bound_shown()
 
@@ -135,7 +136,12 @@ def _heading(column: Column) -> str:
 
 
 def _display_id(shown: Shown) -> object:
-    return shown.get("transient", {}).get("display_id")
+    transient: dict[str, Any] = shown.get("transient") or {}
+    return transient.get("display_id")
+
+
+def _data_of(shown: Shown) -> dict[str, Any]:
+    return shown.get("data") or {}
 
 
 def _output_text(output: Output) -> str:
@@ -145,9 +151,10 @@ def _output_text(output: Output) -> str:
         case Gap():
             return output.words
         case {"kind": "error"}:
-            return plain("\n".join(output["traceback"]))
+            # It is null where an exception says that it has nothing to show.
+            return plain("\n".join(map(str, output.get("traceback") or ())))
         case _:
-            return str(output["data"].get("text/plain", ""))
+            return str(_data_of(output).get("text/plain", ""))
 
 
 def _column_html(column: Column) -> str:
@@ -157,7 +164,7 @@ def _column_html(column: Column) -> str:
 
 
 def _output_html(output: Output) -> str:
-    data: dict[str, Any] = output.get("data", {}) if isinstance(output, dict) else {}
+    data = _data_of(output) if isinstance(output, dict) else {}
     if svg := data.get("image/svg+xml"):
         source = b64encode(str(svg).encode()).decode()
         return f'<img src="data:image/svg+xml;base64,{source}" style="max-width:100%">'

@@ -1,6 +1,7 @@
 """`explore`: the options of one call, each in a fork of that very moment, several at a time."""
 
 import asyncio
+import json
 import logging
 import os
 import time
@@ -10,6 +11,7 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
+from branchpoint_guest.wire import MAX_BODY
 from branchpoint_kernel.columns import printed_text
 from branchpoint_kernel.conversations import Marker
 from branchpoint_kernel.handover import Handover
@@ -28,6 +30,12 @@ LOOK_FOR_ROOM_S = 0.5
 MAX_OPTIONS = 4096
 CATCH_UP_S = 2.0
 PROGRESS_EVERY_S = 1.0
+# One message may hold this much, with room for what else it says.
+MOST_TOGETHER = MAX_BODY - (64 << 20)
+TOO_MUCH_TOGETHER = (
+    "the results together are more than {megabytes} MB as they are sent: "
+    "write large ones to a file, and get that with %get"
+)
 
 
 class _Progress:
@@ -63,6 +71,22 @@ class _Progress:
         """The last word, if there was a first."""
         if self._shown >= 0:
             self.show()
+
+
+class _Together:
+    """The results of one exploration: they go to the code that asked in one message."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def admit(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The result, or that there is no room for it beside those that are there."""
+        size = len(result["payload"] or "") + len(json.dumps(result["output"]))
+        if self._size + size <= MOST_TOGETHER:
+            self._size += size
+            return result
+        failure = TOO_MUCH_TOGETHER.format(megabytes=MOST_TOGETHER // 1_000_000)
+        return {**result, "payload": None, "output": "", "failure": failure}
 
 
 class Exploring:
@@ -111,13 +135,13 @@ class Exploring:
         origin = await self._session.fork_point(branch=pump.branch.name)
         series = self._new_series()
         seats = asyncio.Semaphore(min(at_once, options, len(os.sched_getaffinity(0))))
-        progress = _Progress(pump, options)
+        progress, together = _Progress(pump, options), _Together()
 
         async def run(index: int) -> dict[str, Any]:
             async with seats:
                 result = await self._run_one(pump, origin, f"explore-{series}-{index}", index)
             progress.done += 1
-            return result
+            return together.admit(result)
 
         showing = asyncio.create_task(progress.keep_up())
         try:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.fanout import Collecting
+from branchpoint_kernel.mistakes import told_of
 from branchpoint_kernel.pace import Pace
 from branchpoint_kernel.publisher import Publisher
 
@@ -58,18 +59,29 @@ class ForkDisplay:
     async def keep_up(self) -> None:
         """Update the display until every side has come to its end."""
         self.followed = True
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            finished = all(collecting.done.done() for collecting in self._collecting)
-            self._publish("update_display_data", self._foreground() or self.header)
-            if finished:
-                self.followed = False
-                self.done.set()
-                return
-            await self._pace.rest()
+        try:
+            while not await self._follow():
+                await self._pace.rest()
+        finally:
+            self.followed = False
+            self.done.set()
+
+    async def _follow(self) -> bool:
+        """Show the next change; whether it is the last."""
+        await self._changed.wait()
+        self._changed.clear()
+        finished = all(collecting.done.done() for collecting in self._collecting)
+        self._publish("update_display_data", self._foreground() or self.header)
+        return finished
 
     def _publish(self, kind: str, parent: bytes) -> None:
+        try:
+            self._draw(kind, parent)
+        except Exception as error:
+            # One that cannot be shown is no reason to show nothing of what comes next.
+            told_of(error, "a display of forks")
+
+    def _draw(self, kind: str, parent: bytes) -> None:
         data = self._pace.draw(self._sides)
         transient = {"display_id": self._display_id}
         content: dict[str, Any] = {"data": data, "metadata": {}, "transient": transient}

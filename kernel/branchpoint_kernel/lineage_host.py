@@ -15,6 +15,7 @@ from branchpoint_kernel.bundles import plain
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.lineage_still import picture, summary
 from branchpoint_kernel.messages import EMPTY, Request
+from branchpoint_kernel.mistakes import told_of, unharmed
 from branchpoint_kernel.operations import with_hint
 from branchpoint_kernel.own_comms import OwnComms
 from branchpoint_kernel.publisher import Publisher
@@ -347,13 +348,10 @@ class LineageHost:
         ASKED.set("in the lineage view")
         try:
             return {"done": await self._ask(op, fields)}
-        except BranchpointError as error:
-            told = with_hint(error) if isinstance(error, UnknownNameError) else error
-            return {"refused": {"message": str(told), "hint": told.hint}}
         except Exception as error:
-            log.exception("%s was not done for the lineage view", op)
-            message = f"the kernel made a mistake: {type(error).__name__}: {error}"
-            return {"refused": {"message": message, "hint": "the kernel's log has the details"}}
+            told = told_of(error, f"{op} in the lineage view")
+            told = with_hint(told) if isinstance(told, UnknownNameError) else told
+            return {"refused": {"message": str(told), "hint": told.hint}}
 
     async def _ask(self, op: Any, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(op, str) or op not in ACTIONS | QUESTIONS:
@@ -364,14 +362,8 @@ class LineageHost:
         return await self._session.answers[op](fields)
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        async def safely() -> None:
-            # What goes wrong for one message must not take the session along.
-            try:
-                await work
-            except Exception:
-                log.exception("a message to the lineage view was not handled")
-
-        self._tasks.create_task(safely(), name="lineage view")
+        telling = unharmed(work, "a message to the lineage view")
+        self._tasks.create_task(telling, name="lineage view")
 
 
 def _method(content: Mapping[str, Any]) -> object:

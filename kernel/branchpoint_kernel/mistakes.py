@@ -1,6 +1,7 @@
 """What this kernel itself does wrong: the log has it whole, and whoever asked is told in words."""
 
 import logging
+from collections.abc import Awaitable
 
 from branchpoint_vmruntime.errors import BranchpointError
 
@@ -19,3 +20,16 @@ def told_of(error: Exception, where: str) -> BranchpointError:
         f"the kernel made a mistake: {type(error).__name__}: {error}",
         hint="the session is unharmed; the kernel's log has the details",
     )
+
+
+async def unharmed(work: Awaitable[object], where: str) -> None:
+    """Do what nobody waits for: what goes wrong with it is logged, and harms nothing besides.
+
+    A task of the session that raises ends the session, and every machine with it.
+    """
+    try:
+        await work
+    except BranchpointError as error:
+        log.warning("%s came to nothing: %s", where, error)
+    except Exception as error:
+        told_of(error, where)

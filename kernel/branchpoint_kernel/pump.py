@@ -17,6 +17,7 @@ from branchpoint_kernel.messages import (
     made,
     message_from_parts,
 )
+from branchpoint_kernel.mistakes import told_of
 from branchpoint_kernel.open_requests import OpenRequests, is_execution
 from branchpoint_vmruntime.branch_seam import Branch, KernelChannel
 from branchpoint_vmruntime.errors import BranchpointError, MachineError
@@ -226,12 +227,8 @@ class Pump:
         while True:
             try:
                 parts = await self.channel.receive()
-            except BranchpointError as error:
-                self.failure = error
-                # It may have been ended by what is under way, which says so in better words.
-                await self._wait_settled()
-                self._on_end(self, error)
-                self.end(error)
+            except Exception as error:
+                await self._come_to_end(told_of(error, f"what branch {self.branch.name} says"))
                 return
             self.heard += 1
             try:
@@ -242,6 +239,17 @@ class Pump:
             except Exception:
                 # The guest is the user's to break: what it garbles must not end the relay.
                 log.exception("branch %s said what is no message", self.branch.name)
+
+    async def _come_to_end(self, error: BranchpointError) -> None:
+        self.failure = error
+        # It may have been ended by what is under way, which says so in better words.
+        await self._wait_settled()
+        try:
+            self._on_end(self, error)
+        except Exception:
+            # Whoever waits hears of the end all the same.
+            log.exception("the end of branch %s was not noted", self.branch.name)
+        self.end(error)
 
     def end(self, error: BranchpointError) -> None:
         """No more will come: say so to everyone who waits."""

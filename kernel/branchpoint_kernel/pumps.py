@@ -2,12 +2,13 @@
 
 from asyncio import Task, TaskGroup
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 
 from branchpoint_kernel.left_behind import why_left
 from branchpoint_kernel.pump import Listener, Pump
 from branchpoint_vmruntime.branch_seam import Branch
 from branchpoint_vmruntime.errors import BranchpointError, MachineEndedError
-from branchpoint_vmruntime.lineage import BranchName, BranchState, Moment
+from branchpoint_vmruntime.lineage import BranchName, BranchState, CheckpointId, Moment
 from branchpoint_vmruntime.session import Session
 
 
@@ -43,11 +44,13 @@ class Pumps:
 
     @property
     def count(self) -> int:
-        """The current kernel's last In[] number, also while it has no machine."""
+        """The current kernel's last In[] number, also while it has no machine; 0 if none knows."""
         try:
             return self.current.execution_count
         except BranchpointError:
-            return self._moment(self._session.current).count
+            with suppress(BranchpointError):
+                return self._moment(self._session.current).count
+            return 0
 
     def of(self, branch: Branch) -> Pump:
         """That of a live branch."""
@@ -102,7 +105,10 @@ class Pumps:
 
     def last_checkpoint(self, pump: Pump) -> str:
         """The label of the checkpoint its branch last saved or woke from, or words for it."""
-        labels = {point.id: point.label for point in self._session.checkpoints()}
+        labels = dict[CheckpointId, str]()
+        # It is asked for to tell of something else, which is told without it too.
+        with suppress(BranchpointError):
+            labels = {point.id: point.label for point in self._session.checkpoints()}
         return labels.get(pump.branch.record.head, "its last checkpoint")
 
     def _note_death(self, pump: Pump, error: BranchpointError) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from branchpoint_kernel.conversations import Conversation, Deaf
 from branchpoint_kernel.messages import EMPTY, Channel, made
+from branchpoint_kernel.mistakes import unharmed
 from branchpoint_kernel.operations import Operations
 from branchpoint_kernel.pump import STUCK, Pump
 from branchpoint_kernel.pumps import Pumps
@@ -49,7 +50,7 @@ class Vigil:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             pumps = [pump for pump in self._pumps if pump.executes or pump.holds_queue]
-            await asyncio.gather(*(self._check(pump) for pump in pumps))
+            await asyncio.gather(*(self._look_after(pump) for pump in pumps))
 
     async def after_interrupt(self, pump: Pump) -> None:
         """Say so if nothing comes of an interrupt, and let magics pass what runs."""
@@ -66,6 +67,9 @@ class Vigil:
                 self._say(pump, UNHEEDED.format(seconds=INTERRUPT_HEEDED_WITHIN_S, label=label))
             pump.note_stuck()
             self._let_pass(pump)
+
+    async def _look_after(self, pump: Pump) -> None:
+        await unharmed(self._check(pump), f"a look after branch {pump.branch.name}")
 
     async def _check(self, pump: Pump) -> None:
         if self._operations.under_way:

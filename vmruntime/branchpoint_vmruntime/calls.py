@@ -63,8 +63,10 @@ class CallQueue:
 
     async def answer(self, call: GuestCall, answer: Mapping[str, Any]) -> None:
         """Give the caller its answer, unless it waits no more or has one."""
-        if self._open.pop(call.id, None) is call:
+        if self._open.get(call.id) is call:
+            # One that cannot be sent leaves the caller waiting for another.
             self._send(call.id, answer)
+            self._open.pop(call.id, None)
 
     def fail(self, error: MachineError) -> None:
         """The machine has ended: nobody waits any more."""

@@ -1,17 +1,20 @@
 """What this kernel itself does wrong: told where it happened, and nothing else is harmed."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from tests.support.carrying import start
 from tests.support.fake_session import FakeSession
-from tests.support.front_end import Notebook, in_a_loop, open_notebook, open_with
+from tests.support.front_end import in_a_loop, open_notebook, open_with
+from tests.support.lineage_page import LineagePage
+from tests.unit.kernel.test_proxy_calls import ask, magic
 
 from branchpoint_kernel.interrupts import Interrupts
 from branchpoint_kernel.relay import Opened
+from branchpoint_kernel.vigil import Vigil
 from branchpoint_vmruntime.image.progress import Progress
 
 
@@ -72,19 +75,28 @@ async def test_a_request_beside_the_cells_that_is_mishandled_is_answered(
         )
 
 
-def break_down(notebook: Notebook) -> None:
-    """Let a task of the session fail as nobody foresaw."""
-    unforeseen: Any = RuntimeError("ours")
-    notebook.session.current.calls.fail(unforeseen)
+def breaking(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets a task of the session fail as nobody foresaw, once it is called."""
+    broken = asyncio.Event()
+
+    async def watch(_: Vigil) -> None:
+        await broken.wait()
+        await mistaken()
+
+    monkeypatch.setattr(Vigil, "watch", watch)
+    return broken.set
 
 
 @in_a_loop
-async def test_a_cell_that_runs_as_the_session_breaks_down_is_told() -> None:
+async def test_a_cell_that_runs_as_the_session_breaks_down_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    break_down = breaking(monkeypatch)
     async with open_notebook() as notebook:
         running = await start(notebook)
         behind = notebook.send("x = 1")
         await notebook.taken_in()
-        break_down(notebook)
+        break_down()
         for sent in (running.id, behind, notebook.send("%checkpoint")):
             answer = await notebook.answer(sent)
             assert answer.status == "error"
@@ -95,6 +107,7 @@ async def test_a_cell_that_runs_as_the_session_breaks_down_is_told() -> None:
 async def test_a_magic_that_is_carried_out_as_the_session_breaks_down_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    break_down = breaking(monkeypatch)
     async with open_notebook() as notebook:
         begun = asyncio.Event()
 
@@ -105,7 +118,7 @@ async def test_a_magic_that_is_carried_out_as_the_session_breaks_down_is_told(
         monkeypatch.setattr(notebook.session, "checkpoint", for_ever)
         sent = notebook.send("%checkpoint")
         await begun.wait()
-        break_down(notebook)
+        break_down()
         reply = await notebook.reply(sent)
         assert "unforeseen end: RuntimeError: ours" in reply["content"]["evalue"]
 
@@ -151,3 +164,19 @@ async def test_an_automatic_checkpoint_that_goes_wrong_is_told_of_and_harms_noth
         words = "autocheckpoint failed: the kernel made a mistake: RuntimeError: ours"
         await notebook.wait_output(sent, words)
         assert (await notebook.run("1")).text == "1\n"
+
+
+@in_a_loop
+async def test_a_mistake_is_told_in_the_same_words_inside_a_cell_and_in_the_lineage_view(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notebook() as notebook:
+        page = await LineagePage.open(notebook)
+        monkeypatch.setattr(notebook.session, "checkpoint", mistaken)
+        monkeypatch.setitem(notebook.session.answers, "checkpoint", mistaken)
+        inside = await ask(notebook, magic("checkpoint"))
+        refused = (await page.act("checkpoint"))["refused"]
+        said = "the kernel made a mistake: RuntimeError: ours"
+        hint = "the session is unharmed; the kernel's log has the details"
+        assert (inside["evalue"], inside["hint"]) == (said, hint)
+        assert refused == {"message": said, "hint": hint}

@@ -49,6 +49,24 @@ async def test_an_answer_finds_its_caller(tmp_path: Path) -> None:
 
 
 @in_a_loop
+async def test_an_answer_that_cannot_be_sent_leaves_the_caller_waiting_for_another() -> None:
+    sent: list[str] = []
+
+    def send(_: int, answer: Mapping[str, Any]) -> None:
+        if answer["status"] == "ok":
+            raise ValueError("too large")
+        sent.append(answer["status"])
+
+    queue = CallQueue(send)
+    queue.take(a_call(4))
+    call = await queue.next()
+    with pytest.raises(ValueError, match="too large"):
+        await queue.answer(call, {"status": "ok"})
+    await queue.answer(call, {"status": "error"})
+    assert sent == ["error"]
+
+
+@in_a_loop
 async def test_a_caller_gets_one_answer(tmp_path: Path) -> None:
     async with made_up(tmp_path) as it:
         it.guest.say(a_call(4))
