@@ -3,6 +3,7 @@
 import os
 import select
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from branchpoint_guest import wire
@@ -19,8 +20,10 @@ def find_port(name: str, *, wait_s: float = 5.0) -> Path:
     deadline = time.monotonic() + wait_s
     while True:
         for entry in _PORTS.glob("*/name"):
-            if entry.read_text().strip() == name:
-                return Path("/dev") / entry.parent.name
+            # It may be gone by now.
+            with suppress(OSError):
+                if entry.read_text().strip() == name:
+                    return Path("/dev") / entry.parent.name
         if time.monotonic() > deadline:
             raise FileNotFoundError(f"no virtio port named {name!r}")
         time.sleep(0.01)

@@ -157,17 +157,28 @@ def test_a_port_is_found_by_the_name_the_host_gave_it(
 def test_a_port_that_appears_late_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ports, "_PORTS", tmp_path)
-
-    def appear() -> None:
-        (tmp_path / "new").mkdir()
-        (tmp_path / "new" / "name").write_text("control\n")
-        (tmp_path / "new").rename(tmp_path / "vport0p1")
-
-    timer = threading.Timer(0.05, appear)
+    monkeypatch.setattr(ports, "_PORTS", tmp_path / "ports")
+    (tmp_path / "ports").mkdir()
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "name").write_text("control\n")
+    timer = threading.Timer(0.05, made.rename, [tmp_path / "ports" / "vport0p1"])
     timer.start()
-    assert find_port("control", wait_s=10).name in ("vport0p1", "new")
+    assert find_port("control", wait_s=120).name == "vport0p1"
     timer.join()
+
+
+def test_a_port_that_goes_while_it_is_looked_at_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "_PORTS", tmp_path)
+    # What cannot be read, like the name of a device that is gone.
+    (tmp_path / "vport0p1" / "name").mkdir(parents=True)
+    (tmp_path / "vport0p2").mkdir()
+    (tmp_path / "vport0p2" / "name").write_text("control\n")
+    assert find_port("control").name == "vport0p2"
+    with pytest.raises(FileNotFoundError, match="jupyter"):
+        find_port("jupyter", wait_s=0)
 
 
 def test_a_port_that_never_appears_is_an_error_with_its_name(
