@@ -1,11 +1,13 @@
 """A machine whose QEMU is a sleeping process, with a guest and a monitor that are made up."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socketpair
+from typing import Any
 
+import pytest
 from tests.support.fake_guest import FakeGuest, fake_guest
 from tests.support.fake_monitor import FakeMonitor, fake_monitor
 
@@ -54,6 +56,18 @@ def a_spec(folder: Path) -> MachineSpec:
         monitor_fd=6,
         console=folder / "console.log",
     )
+
+
+def wait_for_answers(it: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the machine wait for answers for as long as they take, whatever patience it is told."""
+    ask = it.machine.control.ask
+
+    async def asked(
+        op: str, fields: Mapping[str, Any] | None = None, *, timeout_s: float, at_rest: bool = False
+    ) -> dict[str, Any]:
+        return await ask(op, fields, timeout_s=max(timeout_s, 120), at_rest=at_rest)
+
+    monkeypatch.setattr(it.machine.control, "ask", asked)
 
 
 @asynccontextmanager

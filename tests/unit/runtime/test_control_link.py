@@ -61,6 +61,7 @@ async def test_an_answer_that_comes_too_late_is_taken_for_no_other() -> None:
         ends.guest.replies["ping"] = None
         with pytest.raises(GuestSilentError):
             await ends.control.ask("ping", timeout_s=0.05)
+        await ends.guest.wait_asked("ping")
         ends.guest.say({"op": "reply", "id": ends.guest.asked[0]["id"], "late": True})
         ends.guest.replies["ping"] = {"late": False}
         assert (await ends.control.ask("ping", timeout_s=120))["late"] is False
@@ -109,6 +110,7 @@ async def test_questions_bear_the_generation_of_the_link() -> None:
         ends.control.generation = 7
         with pytest.raises(GuestSilentError):
             await ends.control.ask("ping", timeout_s=0.05)
+        await ends.guest.wait_asked("ping")
         assert len(ends.guest.asked) == 1
         ends.guest.generation = 7
         await synchronise(ends)
@@ -179,7 +181,7 @@ async def test_at_rest_only_what_brings_it_about_and_ends_it_is_asked() -> None:
         ends.control.hold()
         pinging = asyncio.create_task(ends.control.ask("ping", timeout_s=120))
         ends.control.tell("answer", {"call": 1})
-        await ends.control.ask("freeze", {"sent": 0}, timeout_s=10, at_rest=True)
+        await ends.control.ask("freeze", {"sent": 0}, timeout_s=120, at_rest=True)
         assert [message["op"] for message in ends.guest.asked] == ["freeze"]
         ends.control.release()
         await pinging

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.fake_guest import NONCE
 from tests.support.front_end import in_a_loop
-from tests.unit.runtime.machines import MadeUp, made_up
+from tests.unit.runtime.machines import MadeUp, made_up, wait_for_answers
 
 from branchpoint_vmruntime.errors import (
     FreezeError,
@@ -62,7 +62,7 @@ async def test_what_the_kernel_says_while_it_is_thawed_is_counted_at_the_next_fr
             it.guest.speak(TRACE)
             await it.machine.kernel.wait_received(it.guest.sent)
             await it.machine.thaw(timeout_s=120)
-        await it.machine.freeze(timeout_s=5)
+        await it.machine.freeze(timeout_s=120)
         assert it.machine.kernel.received == it.guest.sent == 3
 
 
@@ -95,8 +95,11 @@ async def test_a_guest_silent_at_a_freeze_is_thawed_and_runs_on(tmp_path: Path) 
 
 
 @in_a_loop
-async def test_messages_that_do_not_arrive_are_no_rest(tmp_path: Path) -> None:
+async def test_messages_that_do_not_arrive_are_no_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with made_up(tmp_path) as it:
+        wait_for_answers(it, monkeypatch)
         it.guest.replies["freeze"] = {"sent": 1, "phases_ms": {}}
         with pytest.raises(FreezeError, match="messages of the kernel"):
             await it.machine.freeze(timeout_s=0.05)
@@ -174,7 +177,7 @@ async def test_what_the_kernel_says_before_its_waking_is_known_is_counted(tmp_pa
         await it.guest.wait_asked("wake")
         it.guest.speak(TRACE)
         await waking
-        await it.machine.freeze(timeout_s=5)
+        await it.machine.freeze(timeout_s=120)
         assert it.machine.kernel.received == it.guest.sent == 1
 
 

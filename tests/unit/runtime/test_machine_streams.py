@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.front_end import in_a_loop
-from tests.unit.runtime.machines import made_up
+from tests.unit.runtime.machines import made_up, wait_for_answers
 
 from branchpoint_guest import mux
 from branchpoint_vmruntime.errors import FreezeError, MachineEndedError, StreamResetError
@@ -28,8 +28,11 @@ async def test_freezing_tells_the_guest_how_many_frames_it_was_sent_and_waits_fo
 
 
 @in_a_loop
-async def test_frames_that_do_not_arrive_are_no_rest(tmp_path: Path) -> None:
+async def test_frames_that_do_not_arrive_are_no_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with made_up(tmp_path) as it:
+        wait_for_answers(it, monkeypatch)
         it.guest.replies["freeze"] = {"sent": 0, "streamed": 1, "phases_ms": {}}
         with pytest.raises(FreezeError, match="streams of the machine"):
             await it.machine.freeze(timeout_s=0.05)
