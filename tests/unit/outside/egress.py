@@ -1,6 +1,7 @@
 """A gateway between programs in a machine that is not there and servers on loopback that are."""
 
 import asyncio
+import re
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -238,11 +239,18 @@ class Web:
         return found[0].decode() if found else None
 
 
-def raw(answer: bytes) -> Handler:
-    """A server that says the same whatever it is told, and ends the connection."""
+def raw(answer: bytes, *, early: bool = False) -> Handler:
+    """A server that says the same whatever it is told, and ends the connection.
+
+    An `early` one has read no more than the head by then.
+    """
 
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        # What nobody has read would have the connection reset instead of ended.
+        body = re.search(rb"(?i)^content-length: *([0-9]+)", head, re.MULTILINE)
+        if body and not early:
+            await reader.readexactly(int(body[1]))
         writer.write(answer)
         await writer.drain()
 

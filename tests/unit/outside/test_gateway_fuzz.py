@@ -6,7 +6,7 @@ import logging
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.front_end import in_a_loop
+from tests.support.front_end import comes_true, in_a_loop
 from tests.unit.outside.egress import HOST, Edge, Web, edge, open_to, request, served
 
 from branchpoint_vmruntime.errors import MachineError
@@ -128,6 +128,8 @@ def test_a_server_hears_no_request_that_is_not_in_the_ledger(
                 for entry in it.entries()
                 if entry.draft.decision is Decision.ALLOWED
             ]
+            # What has left may be still on its way.
+            await comes_true(lambda: len(web.heads) >= len(written))
             assert [head.target for head in web.heads] == written
 
     run()

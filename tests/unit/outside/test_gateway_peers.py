@@ -109,7 +109,7 @@ async def test_a_server_that_resets_is_told_as_such() -> None:
 @in_a_loop
 async def test_a_server_may_reply_before_it_has_read_all() -> None:
     early = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
-    async with served(raw(early)) as port, edge(open_to(port)) as it:
+    async with served(raw(early, early=True)) as port, edge(open_to(port)) as it:
         end = it.program()
         head = request("POST", f"http://{HOST}:{port}/", "Content-Length: 1000000000")
         await end.write(head + b"x" * 1000)
