@@ -14,6 +14,7 @@ from uuid import uuid4
 from branchpoint_guest.wire import MAX_BODY
 from branchpoint_kernel.columns import printed_text
 from branchpoint_kernel.conversations import Marker
+from branchpoint_kernel.exploring_room import RoomToExplore
 from branchpoint_kernel.handover import Handover
 from branchpoint_kernel.messages import EMPTY, Channel, Stamp, made
 from branchpoint_kernel.pump import Pump
@@ -25,8 +26,6 @@ from branchpoint_vmruntime.session import MAX_FORKS, Session
 
 log = logging.getLogger(__name__)
 
-# Room comes with memory that others give back, which nothing tells us of.
-LOOK_FOR_ROOM_S = 0.5
 MAX_OPTIONS = 4096
 CATCH_UP_S = 2.0
 PROGRESS_EVERY_S = 1.0
@@ -99,6 +98,7 @@ class Exploring:
         self._stamp = stamp
         self._numbers = count(1)
         self._next_to_fork = asyncio.Lock()
+        self._room = RoomToExplore(session.room)
         self._payloads: dict[str, asyncio.Future[str]] = {}
 
     def take_result(self, pump: Pump, payload: str) -> None:
@@ -114,6 +114,12 @@ class Exploring:
         options = _number(call.request.get("count"), MAX_OPTIONS, "options")
         asked = call.request.get("at_once")
         at_once = MAX_FORKS if asked is None else _number(asked, MAX_OPTIONS, "forks at once")
+        with self._room.exploring(pump.branch.name):
+            return await self._explore(pump, call, options, at_once)
+
+    async def _explore(
+        self, pump: Pump, call: GuestCall, options: int, at_once: int
+    ) -> dict[str, Any] | None:
         started_s = time.monotonic()
         exploring = asyncio.create_task(self._run_all(pump, options, at_once))
         leaving = [asyncio.create_task(call.gone.wait()), asyncio.create_task(pump.gone.wait())]
@@ -160,10 +166,11 @@ class Exploring:
         payload = self._payloads[name] = asyncio.get_running_loop().create_future()
         try:
             branch = await self._fork(parent, origin, name, index)
-            try:
-                return await self._watch(branch, payload)
-            finally:
-                await self._end(name)
+            with self._room.taken(name):
+                try:
+                    return await self._watch(branch, payload)
+                finally:
+                    await self._end(name)
         except BranchpointError as error:
             return _result(name, failure=f"its fork did not come up: {error}")
         finally:
@@ -171,8 +178,7 @@ class Exploring:
 
     async def _fork(self, parent: Pump, origin: Checkpoint, name: str, index: int) -> Branch:
         async with self._next_to_fork:
-            while self._session.room() < 1:  # noqa: ASYNC110 (nothing tells of room)
-                await asyncio.sleep(LOOK_FOR_ROOM_S)
+            await self._room.wait()
             return await self._fork_whole(parent, origin, name, index)
 
     async def _fork_whole(self, parent: Pump, origin: Checkpoint, name: str, index: int) -> Branch:

@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.carrying import start
 from tests.support.fake_session import FakeSession
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
+
+from branchpoint_kernel import exploring_room
 
 
 def magic(name: str, line: str = "", body: str = "") -> dict[str, Any]:
@@ -188,6 +191,19 @@ async def test_results_come_back_in_the_order_of_the_options_and_the_forks_are_d
         assert [each["payload"] for each in results] == ["p1", "p2", "p3"]
         assert [each["failure"] for each in results] == ["", "", ""]
         assert names(session, "live") == ["main"]
+
+
+@in_a_loop
+async def test_where_there_can_be_no_room_each_option_fails_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exploring_room, "PATIENCE_S", 0.0)
+    async with open_notebook() as notebook:
+        notebook.session.machines = 1
+        answer = await ask(notebook, {"do": "explore", "count": 2, "at_once": None})
+        assert [each["failure"] for each in answer["value"]["results"]] == [
+            "its fork did not come up: there is room for 0 machines more, not 1"
+        ] * 2
 
 
 def names(session: FakeSession, state: str) -> list[str]:
