@@ -232,12 +232,12 @@ class HeldCopy:
         self.count += 1
         if self.count == 1:
             self.begun.set()
-            self.let_through.wait(10)
+            self.let_through.wait(120)
         return self._copy(source, target)
 
     async def wait_begun(self) -> None:
         """Until the first copy has begun."""
-        assert await asyncio.to_thread(self.begun.wait, 10)
+        assert await asyncio.to_thread(self.begun.wait, 120)
 
 
 @in_a_loop

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def machine(home: Home, session: str, *, orphaned: bool) -> Generator[int]:
                 [sys.executable, "-c", _ORPHANED, *command], check=True, stdout=subprocess.PIPE
             )
             pid = int(started.stdout)
+            stack.enter_context(_ended_after(pid))
         else:
             child = subprocess.Popen(command, stdout=subprocess.PIPE)
             stack.enter_context(child)
@@ -84,20 +86,27 @@ def machine(home: Home, session: str, *, orphaned: bool) -> Generator[int]:
             assert child.stdout
             child.stdout.readline()
             pid = child.pid
-        try:
-            yield pid
-        finally:
-            if orphaned:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, 9)
+        yield pid
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and not one that has ended and waits to be asked how."""
+    """Whether a process is there and has not ended, waiting to be asked how or just being so."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+@contextmanager
+def _ended_after(pid: int) -> Generator[None]:
+    """End a process if it is there still: by its number alone that may be another's by then."""
+    process = os.pidfd_open(pid)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        os.close(process)
 
 
 @contextmanager

@@ -86,6 +86,22 @@ def test_a_machine_whose_owner_has_gone_is_ended(home: Home) -> None:
         assert not is_running(pid)
 
 
+def _tells_nobody(_process: int, _signal: int) -> None:
+    """Stands in for `signal.pidfd_send_signal`."""
+
+
+def test_a_machine_that_does_not_go_is_not_told_as_ended(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchpoint_vmruntime.leaks._GONE_MS", 1)
+    with_sessions(home)
+    with machine(home, CLOSED, orphaned=True) as pid:
+        with monkeypatch.context() as kept:
+            kept.setattr("signal.pidfd_send_signal", _tells_nobody)
+            assert sweep(home, thorough=False) == []
+        assert is_running(pid)
+
+
 def test_a_machine_of_an_earlier_owner_is_ended_though_another_has_the_session_now(
     home: Home,
 ) -> None:
