@@ -13,6 +13,14 @@ from branchpoint_vmruntime.image.resolving import explained_apt, explained_fetch
 LOCK = ("small==1.0 --hash=sha256:00",)
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked for at loopback is asked for there."""
+    for name in ("http_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """The index that the host's pip asks has two packages."""
@@ -20,7 +28,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     packages.add("small", "text = 'here'")
     packages.add("other", "text = 'there'")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "http_proxy", "HTTP_PROXY"):
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
         monkeypatch.delenv(name, raising=False)
     with web_files(tmp_path / "files") as port:
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port}/simple/")
