@@ -33,13 +33,15 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class Sample:
     """A machine at one moment: how far its counters are, in seconds of host time and of CPU.
 
-    `traffic` is anything that differs once something has crossed to or from it. `busy` tells that
-    it works for somebody at this very moment.
+    `waited_s` is for how long its threads have waited for a processor. `traffic` is anything that
+    differs once something has crossed to or from it. `busy` tells that it works for somebody at
+    this very moment.
     """
 
     incarnation: str
     at_s: float
     cpu_s: float
+    waited_s: float = 0.0
     traffic: tuple[int, ...] = ()
     busy: bool = False
 
@@ -72,7 +74,10 @@ def watch(before: Watched | None, sample: Sample) -> Watched:
 def _has_worked(before: Sample, now: Sample) -> bool:
     if (before.incarnation, before.traffic) != (now.incarnation, now.traffic) or now.busy:
         return True
-    return now.cpu_s - before.cpu_s > SLACK_S + BUSY_SHARE * (now.at_s - before.at_s)
+    passed_s = now.at_s - before.at_s
+    # On a full host what works gets little: what counts is the time it could have had.
+    had_s = passed_s - min(max(now.waited_s - before.waited_s, 0.0), passed_s)
+    return now.cpu_s - before.cpu_s > SLACK_S + BUSY_SHARE * had_s
 
 
 class Idler(Protocol):
@@ -149,6 +154,7 @@ class Idling:
                 incarnation=live.machine.identity.incarnation,
                 at_s=time.monotonic(),
                 cpu_s=cpu_seconds(live.machine.pid),
+                waited_s=waiting_seconds(live.machine.pid),
                 traffic=live.machine.traffic(),
                 busy=live.machine.is_asked or self._session.executes(branch.name),
             )
@@ -183,3 +189,15 @@ def cpu_seconds(pid: int) -> float:
     # Fields from the third on: the second is the command's name, which may have spaces in it.
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def waiting_seconds(pid: int) -> float:
+    """For how long the threads of a process have waited for a processor, all together.
+
+    Those that have ended are not in it, and it is nothing where the kernel does not count it.
+    """
+    waited_ns = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, IndexError):
+            waited_ns += int(file.read_text().split()[1])
+    return waited_ns / 1e9

@@ -16,7 +16,15 @@ from tests.support.front_end import in_a_loop
 
 from branchpoint_vmruntime import idling
 from branchpoint_vmruntime.budget import IdlePause
-from branchpoint_vmruntime.idling import BUSY_SHARE, SLACK_S, Idling, Sample, cpu_seconds, watch
+from branchpoint_vmruntime.idling import (
+    BUSY_SHARE,
+    SLACK_S,
+    Idling,
+    Sample,
+    cpu_seconds,
+    waiting_seconds,
+    watch,
+)
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
 
 SECONDS = st.floats(min_value=0.25, max_value=60)
@@ -68,6 +76,40 @@ def test_less_than_a_tenth_of_a_core_is_no_work_and_clearly_more_is(
         assert is_idle
     if share * passed_s > BUSY_SHARE * passed_s + SLACK_S:
         assert not is_idle
+
+
+@given(SECONDS, st.floats(min_value=0, max_value=1), st.floats(min_value=0, max_value=1))
+def test_of_the_time_it_waited_for_a_processor_a_machine_may_have_worked_all_the_same(
+    passed_s: float, waited: float, share: float
+) -> None:
+    first = Sample(incarnation="a", at_s=0.0, cpu_s=0.0)
+    had_s = passed_s * (1 - waited)
+    then = replace(first, at_s=passed_s, waited_s=passed_s - had_s, cpu_s=share * had_s)
+    is_idle = watch(watch(None, first), then).idle_s > 0
+    if share < BUSY_SHARE:
+        assert is_idle
+    if share * had_s > BUSY_SHARE * had_s + SLACK_S + 1e-6:
+        assert not is_idle
+
+
+@given(SECONDS, st.floats(min_value=-100, max_value=1000))
+def test_waits_of_many_threads_or_of_some_that_ended_make_no_work_of_rest(
+    passed_s: float, waited_s: float
+) -> None:
+    first = Sample(incarnation="a", at_s=0.0, cpu_s=0.0, waited_s=100.0)
+    then = replace(first, at_s=passed_s, waited_s=100 + waited_s, cpu_s=SLACK_S / 2)
+    assert watch(watch(None, first), then).idle_s > 0
+    busy = replace(then, cpu_s=passed_s)
+    assert (watch(watch(None, first), busy).idle_s == 0) == (passed_s * 0.9 > SLACK_S)
+
+
+def test_the_time_a_process_has_waited_for_a_processor_is_read_from_the_host() -> None:
+    before = waiting_seconds(os.getpid())
+    assert 0 <= before <= waiting_seconds(os.getpid())
+
+
+def test_a_host_that_does_not_count_waiting_is_no_error() -> None:
+    assert waiting_seconds(2**22 + 1) == 0.0
 
 
 def test_the_time_a_process_has_computed_is_read_from_the_host() -> None:
