@@ -12,8 +12,10 @@ from contextlib import suppress
 from queue import Empty
 from typing import Any, ClassVar
 
+import pytest
 from jupyter_kernel_test import IopubWelcomeTests, KernelTests  # pyright: ignore[reportMissingTypeStubs]
 from jupyter_kernel_test.msgspec_v5 import validate_message  # pyright: ignore[reportMissingTypeStubs]
+from tests.support.kernel_ports import kernels_get_free_ports
 
 
 class Python:
@@ -112,4 +114,5 @@ def _name(test: unittest.TestCase) -> str:
 
 
 if __name__ == "__main__":
+    kernels_get_free_ports(pytest.MonkeyPatch())
     print(json.dumps(verdicts(sys.argv[1], sys.argv[2:])))  # noqa: T201

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from nbclient import NotebookClient
 from rich.console import Console
+from tests.support.kernel_ports import kernels_get_free_ports
 from tests.unit.lineage.facts import SESSION, a_base, a_branch, a_checkpoint, a_session
 from traitlets import Integer
 
@@ -29,6 +30,11 @@ LEAVES_A_RECORD = dedent(
 )
 HOLDS = "assert 1 + 1 == 2"
 FAILS = "assert 1 + 1 == 3, 'the counter says 2'"
+
+
+@pytest.fixture(autouse=True)
+def free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels_get_free_ports(monkeypatch)
 
 
 class HastyClient(NotebookClient):

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from jupyter_client.manager import KernelManager
+from tests.support.kernel_ports import kernels_get_free_ports
 
 from branchpoint_kernel.__main__ import session_key
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 120.0
+MOST_ROUNDS = 4
 SPEC = {
     "argv": [sys.executable, "-m", "tests.support.fake_kernel", "-f", "{connection_file}"],
     "display_name": "fake",
@@ -25,7 +27,10 @@ SPEC = {
 
 JUPYTER = """
 import time
+import pytest
 from jupyter_client.manager import start_new_kernel
+from tests.support.kernel_ports import kernels_get_free_ports
+kernels_get_free_ports(pytest.MonkeyPatch())
 manager, client = start_new_kernel(kernel_name="fake", startup_timeout=120)
 client.execute_interactive("x = 1", timeout=120)
 print(manager.provisioner.pid, flush=True)
@@ -47,6 +52,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     paths = (ROOT, ROOT / "kernel", ROOT / "vmruntime")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+    kernels_get_free_ports(monkeypatch)
 
 
 @pytest.fixture
@@ -97,7 +103,8 @@ def children(process: int) -> list[int]:
 def gone(process: int) -> bool:
     try:
         status = Path(f"/proc/{process}/stat").read_text()
-    except FileNotFoundError:
+    except OSError:
+        # It may go between being opened and being read.
         return True
     return status.rpartition(")")[2].split()[0] == "Z"
 
@@ -165,14 +172,18 @@ def verdicts(kernel: str) -> dict[str, str]:
     return json.loads(ended.stdout)
 
 
+def either(verdicts: dict[str, str], others: dict[str, str]) -> dict[str, str]:
+    """What passes once has passed."""
+    return {it: "passed" if others[it] == "passed" else verdicts[it] for it in verdicts}
+
+
+@pytest.mark.timeout(1200)
 def test_the_conformance_suite_finds_what_it_finds_in_ipykernel(kernels: None) -> None:
     stock, ours = verdicts("python3"), verdicts("fake")
-    if ours != stock:
-        # On a loaded host the suite's own races are lost now and then, by either kernel: what
-        # passes once of twice passes.
-        stock, ours = (
-            {test: "passed" if "passed" in (it, again[test]) else it for test, it in first.items()}
-            for first, again in ((stock, verdicts("python3")), (ours, verdicts("fake")))
-        )
+    for _ in range(1, MOST_ROUNDS):
+        if ours == stock:
+            break
+        # On a loaded host the suite's own races are lost now and then, by either kernel.
+        stock, ours = either(stock, verdicts("python3")), either(ours, verdicts("fake"))
     assert ours == stock
     assert list(ours.values()).count("passed") > 10
