@@ -62,10 +62,10 @@ class AutoCheckpoint:
         """The cell may have come to its end."""
         self._changed.set()
 
-    async def serve(self, is_free: Callable[[], bool]) -> None:
-        """Save whenever it is time and no cell runs, for ever."""
+    async def serve(self, is_free: Callable[[str], bool]) -> None:
+        """Save whenever it is time and no cell runs in the branch that is to be saved, for ever."""
         while True:
-            while self._due is None or not is_free():
+            while self._due is None or not is_free(self._due.branch):
                 self._changed.clear()
                 await self._changed.wait()
             try:

@@ -155,7 +155,7 @@ class Notebook:
         pump = self._pumps.current
         await pump.ask(first_question(self._stamp, pump), question)
         self._facts.learn(await question.reply)
-        self._tasks.create_task(self._auto.serve(self._is_idle), name="autocheckpoint")
+        self._tasks.create_task(self._auto.serve(self._is_free), name="autocheckpoint")
         self._tasks.create_task(self.lineage.serve(), name="lineage")
 
     async def serve_queue(self) -> None:
@@ -342,6 +342,11 @@ class Notebook:
         """Whether no cell runs, ours or the current kernel's."""
         pump = self._following.current()
         return self._runner.request is None and (pump is None or not pump.occupied)
+
+    def _is_free(self, branch: str) -> bool:
+        """Whether no cell runs, ours or that branch's."""
+        there = (pump for pump in self._pumps if pump.branch.name == branch)
+        return self._runner.request is None and not any(pump.occupied for pump in there)
 
     async def _save_by_itself(self, branch: str) -> None:
         await self._operations.save_by_itself(branch)

@@ -19,7 +19,7 @@ class Desk:
     saved: list[str] = field(default_factory=list[str])
     said: list[tuple[bytes, str]] = field(default_factory=list[tuple[bytes, str]])
     full: bool = False
-    free: bool = True
+    busy: set[str] = field(default_factory=set[str])
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Desk:
 @asynccontextmanager
 async def open_desk() -> AsyncGenerator[Desk]:
     desk = Desk()
-    serving = asyncio.create_task(desk.auto.serve(lambda: desk.free))
+    serving = asyncio.create_task(desk.auto.serve(lambda branch: branch not in desk.busy))
     try:
         yield desk
     finally:
@@ -75,13 +75,13 @@ async def test_every_nth_cell_is_followed_by_a_checkpoint() -> None:
 async def test_it_waits_until_the_cell_is_over() -> None:
     async with open_desk() as desk:
         desk.auto.switch(1)
-        desk.free = False
+        desk.busy.add("main")
         desk.auto.after_cell("main", b"{}")
         for _ in range(10):
             await asyncio.sleep(0)
         assert desk.auto.pending
         assert not desk.saved
-        desk.free = True
+        desk.busy.clear()
         desk.auto.look_again()
         await desk.changed.wait()
         assert desk.saved == ["main"]
@@ -105,7 +105,16 @@ async def test_a_failure_is_said_once_and_tried_again_after_the_next_cell() -> N
 async def test_switching_it_off_calls_off_what_is_due() -> None:
     async with open_desk() as desk:
         desk.auto.switch(1)
-        desk.free = False
+        desk.busy.add("main")
         desk.auto.after_cell("main", b"{}")
         desk.auto.switch(0)
         assert not desk.auto.pending
+
+
+@in_a_loop
+async def test_a_branch_is_saved_whatever_runs_in_another() -> None:
+    async with open_desk() as desk:
+        desk.auto.switch(1)
+        desk.busy.add("ridge")
+        await desk.run_cell()
+        assert desk.saved == ["main"]

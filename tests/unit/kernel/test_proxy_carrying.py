@@ -7,6 +7,8 @@ from tests.support.carrying import CarryingKernel, Running, start
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 from tests.unit.kernel.test_proxy_calls import ask, magic, names, until
 
+from branchpoint_vmruntime.lineage import CheckpointKind
+
 
 async def saved_inside(notebook: Notebook) -> str:
     """A checkpoint `inside` in the middle of a cell that has ended since; the cell's id."""
@@ -275,6 +277,22 @@ async def test_a_fork_at_its_cell_counts_as_running_until_the_end_of_that() -> N
         left.end()
         await until(notebook, lambda: not notebook.session.executes("left"))
         assert (await notebook.run("%pause left")).status == "ok"
+
+
+@in_a_loop
+async def test_a_branch_left_for_a_fork_at_its_cell_is_saved_by_itself_at_once() -> None:
+    async with open_notebook() as notebook:
+        running, left = await fork_running(notebook)
+        running.end()
+        await notebook.answer(running.id)
+        await notebook.run("%autocheckpoint on")
+        assert (await notebook.run("x = 1\n%switch left")).status == "ok"
+        assert (await notebook.run("%switch main")).status == "ok"
+        saved = notebook.session.checkpoints()[-1]
+        assert (saved.kind, saved.branch) == (CheckpointKind.AUTO, "main")
+        assert saved.moment.cell is not None
+        assert saved.moment.cell.source == "x = 1\n%switch left"
+        left.end()
 
 
 @in_a_loop
