@@ -67,7 +67,12 @@ def _agreed(meant: Sequence[SessionOverview], console: Console) -> bool:
             markup=False,
         )
     what = "this session" if len(meant) == 1 else f"these {len(meant)} sessions"
-    answer = console.input(f"Remove {what} for good? \\[y/N] ")
+    try:
+        answer = console.input(f"Remove {what} for good? \\[y/N] ")
+    except EOFError:
+        # The question's line has not been ended by an answer.
+        console.print()
+        return False
     return answer.strip().casefold() in {"y", "yes"}
 
 

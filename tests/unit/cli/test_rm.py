@@ -1,13 +1,17 @@
 """`branchpoint rm` and `branchpoint create`: how sessions come to be and are got rid of."""
 
+import asyncio
 import builtins
 import json
+import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.staffed import ID, staffed
+from tests.unit.cli.staffed import ID, KEY, staffed
 from tests.unit.lineage.facts import a_branch, a_checkpoint, a_session
 from tests.unit.runtime.leftovers import CLOSED, OPEN, a_home, with_sessions
 
@@ -69,6 +73,19 @@ def test_at_a_terminal_it_asks_first(
     out = capsys.readouterr().out
     assert f"{CLOSED} zu-größe.ipynb: 2 checkpoints, " in out
     assert "Remove this session for good? [y/N]" in out
+
+
+def test_the_end_of_input_at_its_question_removes_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def end() -> str:
+        raise EOFError
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(builtins, "input", end)
+    assert main(["rm", CLOSED]) == 1
+    assert len(there(home)) == 2
+    assert capsys.readouterr().out.endswith("[y/N] \nnothing was removed\n")
 
 
 def answering(answer: str) -> Callable[[], str]:
@@ -221,6 +238,30 @@ def test_a_name_in_use_is_refused(
     assert "there is already a session 'open.ipynb'" in told
     assert "`branchpoint rm open.ipynb` removes it" in told
     assert opens == []
+
+
+def test_a_session_whose_manifest_cannot_be_noted_is_not_created(
+    own_home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC), "created.json")
+
+    def gone(_: int) -> int:
+        raise ProcessLookupError
+
+    # Its owner is a thread of this process here, whose end nobody can wait for.
+    monkeypatch.setattr("os.pidfd_open", gone)
+    monkeypatch.setattr(create, "note_origin", full)
+    with ExitStack() as stack:
+
+        async def start_owner(_: Home, **__: object) -> OpenSession:
+            await asyncio.to_thread(stack.enter_context, staffed(own_home))
+            return OpenSession(id=ID, key=KEY, pid=os.getpid())
+
+        monkeypatch.setattr(create, "start_owner", start_owner)
+        assert main(["create", "--name", KEY]) == 1
+    assert there(own_home) == []
+    assert "'created.json' cannot be used: No space left on device" in capsys.readouterr().err
 
 
 def test_what_lies_beside_a_notebook_is_its_origin(own_home: Home, tmp_path: Path) -> None:
