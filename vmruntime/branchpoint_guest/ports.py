@@ -10,6 +10,9 @@ from branchpoint_guest import wire
 
 _PORTS = Path("/sys/class/virtio-ports")
 _CHUNK = 32 * 1024
+# How far apart question and answer may be without the host being asked again, and how often it is.
+_CLOSE_S = 0.02
+_QUESTIONS = 5
 
 
 def find_port(name: str, *, wait_s: float = 5.0) -> Path:
@@ -67,7 +70,22 @@ class ControlPort:
         return [frame for frame in frames if frame.kind != wire.CLOCK]
 
     def ask_time(self, timeout_s: float) -> tuple[float, float, float]:
-        """The host's time, and the monotonic instants between which the host read it."""
+        """The host's time, and the monotonic instants between which the host read it.
+
+        A host busy with something else reads it late, so it is asked again until they are close.
+        """
+        closest = self._ask_time_once(timeout_s)
+        for _ in range(1, _QUESTIONS):
+            if (apart_s := _apart_s(closest)) <= _CLOSE_S:
+                break
+            try:
+                closest = min(closest, self._ask_time_once(apart_s), key=_apart_s)
+            except TimeoutError:
+                # What comes later than that is no closer.
+                continue
+        return closest
+
+    def _ask_time_once(self, timeout_s: float) -> tuple[float, float, float]:
         if self._owed_in != self.generation:
             # The host answers no question of an incarnation that is over.
             self._owed_in, self._times_owed = self.generation, 0
@@ -113,3 +131,8 @@ class ControlPort:
                 view = view[os.write(self.fd, view[:_CHUNK]) :]
             except BlockingIOError:
                 select.select([], [self.fd], [], 1.0)
+
+
+def _apart_s(answer: tuple[float, float, float]) -> float:
+    _, asked, answered = answer
+    return answered - asked

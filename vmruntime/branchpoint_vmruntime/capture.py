@@ -79,7 +79,9 @@ async def capture(
     """
     monitor = await machine.monitor()
     image = machine.spec.memory.path
-    buffer = PageBuffer(total_size(dirty_runs(machine.pid, image)) + _HEADROOM)
+    # In threads: a tenth of a second in which another machine that wakes would ask for the time.
+    written = total_size(await asyncio.to_thread(dirty_runs, machine.pid, image))
+    buffer = await asyncio.to_thread(PageBuffer, written + _HEADROOM)
     fresh = await _prepare_overlay(machine, monitor, overlay_template)
     clock = _Clock()
     resumed = kept = False
@@ -178,7 +180,7 @@ async def _copy(pid: int, image: Path, buffer: PageBuffer) -> tuple[list[Run], m
     runs = await asyncio.to_thread(dirty_runs, pid, image)
     size = total_size(runs)
     if size > buffer.size:
-        buffer = PageBuffer(size)
+        buffer = await asyncio.to_thread(PageBuffer, size)
     threads = COPY_THREADS if size > COPY_ALONE else 1
     await asyncio.gather(
         *(

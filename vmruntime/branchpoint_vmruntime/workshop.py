@@ -146,7 +146,7 @@ class Workshop:
 
     async def draft(self, live: Live, order: CheckpointOrder, *, resume: bool) -> Draft:
         """Capture a machine; it runs on unless `resume` is false."""
-        require_space(self._live, live.machine)
+        await asyncio.to_thread(require_space, self._live, live.machine)
         template = self._foundation.overlay_template
         return await draft(self._layers, live.machine, template, order, resume=resume)
 

@@ -118,6 +118,13 @@ def test_a_process_that_does_not_map_the_image_is_an_error_and_not_clean(image: 
         dirty_runs(os.getpid(), image)
 
 
+def test_a_process_that_is_gone_is_an_error_of_the_machine(image: Path) -> None:
+    child = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(child, 0)
+    with pytest.raises(MachineError, match="has ended"):
+        dirty_runs(child, image)
+
+
 def test_memory_of_a_process_that_is_gone_cannot_be_copied(image: Path) -> None:
     child = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(child, 0)

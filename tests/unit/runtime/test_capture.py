@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,27 @@ async def test_a_machine_that_is_to_be_replaced_is_left_standing_until_told(
         await it.draft(resume=False)
         assert (it.done(), it.asked()) == (["stop"], ["freeze"])
         await it.machine.run_on()
+        await it.runs_on()
+
+
+@pytest.mark.parametrize("step", ["dirty_runs", "PageBuffer"])
+@in_a_loop
+async def test_others_are_served_while_what_is_to_be_copied_is_measured_and_room_is_made_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    work = getattr(capture_module, step)
+
+    def slowly(*arguments: object) -> object:
+        served = threading.Event()
+        loop.call_soon_threadsafe(served.set)
+        assert threading.current_thread() is not threading.main_thread()
+        assert served.wait(timeout=60)
+        return work(*arguments)
+
+    async with studio(tmp_path) as it:
+        monkeypatch.setattr(capture_module, step, slowly)
+        await it.draft()
         await it.runs_on()
 
 

@@ -54,7 +54,10 @@ def dirty_runs(pid: int, image: Path) -> list[Run]:
 
     MachineError if it does not map it at all: that must never pass for having written nothing.
     """
-    mappings = list(_mappings(pid, image))
+    try:
+        mappings = list(_mappings(pid, image))
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise MachineError(f"process {pid} has ended: what it wrote cannot be told") from error
     if not mappings:
         raise MachineError(f"process {pid} does not map {image}: what it wrote cannot be told")
     with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
