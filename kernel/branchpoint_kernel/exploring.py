@@ -27,7 +27,8 @@ from branchpoint_vmruntime.session import MAX_FORKS, Session
 log = logging.getLogger(__name__)
 
 MAX_OPTIONS = 4096
-CATCH_UP_S = 2.0
+# What a fork printed is on its way: it is there soon unless the machine hardly gets a processor.
+CATCH_UP_S = 60.0
 PROGRESS_EVERY_S = 1.0
 # One message may hold this much, with room for what else it says.
 MOST_TOGETHER = MAX_BODY - (64 << 20)

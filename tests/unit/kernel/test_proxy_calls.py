@@ -1,12 +1,13 @@
 """Calls out of running code, through the whole proxy: what is done, answered and refused."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.carrying import start
+from tests.support.carrying import CarryingKernel, start
 from tests.support.fake_session import FakeSession
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
@@ -218,6 +219,31 @@ async def until(notebook: Notebook, condition: Callable[[], bool]) -> None:
 
 async def ask_in(calls: Any, payload: str) -> dict[str, Any]:
     return await calls.answered(calls.ask({"do": "result", "payload": payload}))
+
+
+@in_a_loop
+async def test_what_an_option_printed_is_waited_for_although_its_result_came_long_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    async with open_notebook() as notebook:
+        running = await start(notebook)
+        session, calls = notebook.session, notebook.session.current.calls
+        number = calls.ask({"do": "explore", "count": 1, "at_once": 1})
+        await until(notebook, lambda: "explore-1-1" in names(session, "live"))
+        branch = session.branch("explore-1-1")
+        guest = branch.kernel.guest
+        guest.signal(signal.SIGSTOP)
+        sent = guest.sent
+        assert (await ask_in(branch.calls, "p1"))["status"] == "ok"
+        await until(notebook, lambda: guest.sent > sent)
+        monkeypatch.setattr(loop, "time", lambda: now() + 20)
+        await notebook.listen(0.05)
+        CarryingKernel(branch, running.id).write("as it was said\n")
+        guest.signal(signal.SIGCONT)
+        (result,) = (await calls.answered(number))["value"]["results"]
+        assert (result["payload"], result["output"]) == ("p1", "as it was said")
 
 
 @in_a_loop
