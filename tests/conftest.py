@@ -16,6 +16,7 @@ from tests.support.homes import lend_base, lend_images
 from tests.support.live_kernel import (
     KERNEL,
     LiveKernel,
+    children,
     is_qemu,
     live_kernel,
     qemu_processes,
@@ -53,12 +54,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Home]:
         del os.environ["BRANCHPOINT_HOME"]
     else:
         os.environ["BRANCHPOINT_HOME"] = before
+    # A kernel that has not ended its machines in time goes first, and they a moment later.
+    wait_until(lambda: not _on_their_own(made))
     left = qemu_processes(root)
     # A run that is interrupted leaves processes of sessions: nobody's children, they would go on.
-    for pid in traces.owners(made):
+    for pid in (*traces.owners(made), *left):
         traces.end(pid, signal.SIGKILL)
     shutil.rmtree(root, ignore_errors=True)
     assert not left, f"tests left QEMU running: {left}"
+
+
+def _on_their_own(home: Home) -> set[int]:
+    """The machines that are of no process of a session."""
+    owned = {machine for owner in traces.owners(home) for machine in children(owner)}
+    return set(qemu_processes(home.root)) - owned
 
 
 async def _make_base(home: Home) -> None:
