@@ -169,14 +169,19 @@ class Relay:
                     self._runs.take_reply(frames)
 
     def _take_message(self, channel: bytes, frames: list[bytes]) -> None:
-        if OWN_MARK in frames[1]:
-            self._output_proven = True
-            with _passing_over():
-                self._runs.take_output([bytes(frame) for frame in frames])
-        elif channel == b"shell":
+        if OWN_MARK in frames[1] and self._is_own(frames):
+            return
+        if channel == b"shell":
             self._replies.put([channel, *frames])
         else:
             self._port.put([channel, *frames])
+
+    def _is_own(self, frames: list[bytes]) -> bool:
+        """Whether a message about a request of guestd's own is for guestd alone."""
+        self._output_proven = True
+        with _passing_over():
+            return self._runs.take_output([bytes(frame) for frame in frames])
+        return True
 
     def _report_run(self, result: dict[str, Any]) -> None:
         self._orders.say("ran", json.dumps(result))

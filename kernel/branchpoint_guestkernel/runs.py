@@ -9,6 +9,8 @@ from typing import Any
 # Tells messages about these requests apart without parsing every message that passes.
 OWN_PREFIX = "branchpoint-guestd-"
 OWN_MARK = OWN_PREFIX.encode()
+# ipykernel has threads print under the last request on its main shell, whosever that was.
+_OUTPUTS = frozenset({"stream", "display_data", "update_display_data", "clear_output", "error"})
 
 
 def own_request(number: int, message_type: str, content: dict[str, Any]) -> tuple[str, list[bytes]]:
@@ -57,6 +59,7 @@ class Runs:
         self._clock = clock
         self._number = 0
         self._runs: dict[str, _Run] = {}
+        self._overdue: set[str] = set()
 
     def ask(self, message_type: str, content: dict[str, Any]) -> str:
         """Send a request nobody waits for here; its message id."""
@@ -88,6 +91,7 @@ class Runs:
         now = self._clock()
         for message_id, run in list(self._runs.items()):
             if run.deadline_s <= now:
+                self._overdue.add(message_id)
                 self._finish(message_id, run, "timeout", None)
 
     def take_reply(self, frames: Sequence[bytes]) -> None:
@@ -97,14 +101,23 @@ class Runs:
             run.reply = _read(frames[3])
             self._finish_if_over(message_id, run)
 
-    def take_output(self, frames: Sequence[bytes]) -> None:
-        """A message from iopub whose parent is one of our requests."""
-        message_id = str(_read(frames[1]).get("msg_id"))
+    def take_output(self, frames: Sequence[bytes]) -> bool:
+        """A message from iopub whose parent is one of our requests; whether it is ours.
+
+        What is said once the request is over is not: a thread of the user's says it.
+        """
+        message_id, kind = str(_read(frames[1]).get("msg_id")), _read(frames[0])["msg_type"]
+        content = _read(frames[3]) if kind == "status" else {}
+        if content.get("execution_state") == "idle":
+            self._overdue.discard(message_id)
         run = self._runs.get(message_id)
         if run is None:
-            return
-        content = _read(frames[3])
-        match _read(frames[0])["msg_type"]:
+            return kind not in _OUTPUTS or message_id in self._overdue
+        self._keep(message_id, run, kind, _read(frames[3]))
+        return True
+
+    def _keep(self, message_id: str, run: _Run, kind: str, content: dict[str, Any]) -> None:
+        match kind:
             case "stream":
                 run.text.append(content["text"])
             case "execute_result" | "display_data":

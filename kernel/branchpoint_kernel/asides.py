@@ -1,7 +1,8 @@
 """Requests of our own that nobody sees, and what threads print meanwhile, which people must see.
 
 ipykernel gives a thread's output the parent of the last request on its main shell. When that was
-one of ours, no front end knows it: the output is given back to the last request of a front end.
+one of ours, or of a terminal's `branchpoint run`, no front end knows it: the output is given back
+to the last request of a front end.
 """
 
 from collections import deque
@@ -10,6 +11,8 @@ from branchpoint_kernel.conversations import Conversation, Marker, Silent
 from branchpoint_kernel.messages import EMPTY, Channel, Message, under
 
 OUTPUTS = frozenset({"stream", "display_data", "update_display_data", "clear_output", "error"})
+# What the guest calls requests that no message of ours has brought about.
+OF_GUESTD = "branchpoint-guestd-"
 # Only the newest can still be the last that a kernel has heard.
 REMEMBERED = 64
 
@@ -37,6 +40,9 @@ class Asides:
 
     def attributed(self, message: Message) -> Message:
         """What the kernel says, under a request that a front end knows, if it is output."""
-        if message.type not in OUTPUTS or message.parent_id not in self._ours:
+        if message.type not in OUTPUTS or not self._is_unknown(message.parent_id):
             return message
         return under(message, self._theirs)
+
+    def _is_unknown(self, request_id: str) -> bool:
+        return request_id in self._ours or request_id.startswith(OF_GUESTD)

@@ -2,6 +2,7 @@
 
 from tests.support.front_end import Message, in_a_loop, open_notebook
 
+from branchpoint_guestkernel.runs import own_request
 from branchpoint_kernel.asides import Asides
 from branchpoint_kernel.conversations import Marker, Silent
 from branchpoint_kernel.messages import Channel, made
@@ -56,3 +57,14 @@ async def test_states_and_replies_stay_with_the_request_of_ours() -> None:
     asides.note_sent(ours, Marker())
     state = made(Channel.IOPUB, "status", {"execution_state": "idle"}, parent=ours.header)
     assert asides.attributed(state) is state
+
+
+@in_a_loop
+async def test_output_after_code_that_a_terminal_ran_bears_the_last_request_of_a_front_end() -> (
+    None
+):
+    asides = Asides()
+    asides.begin_under(b'{"msg_id": "who asked"}')
+    _, (header, *_) = own_request(7, "execute_request", {})
+    said = made(Channel.IOPUB, "stream", {"name": "stdout", "text": "x"}, parent=header)
+    assert asides.attributed(said).parent_id == "who asked"

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import signal
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.support.front_end import in_a_loop
@@ -117,6 +119,38 @@ async def test_what_guestd_runs_stays_unheard_by_the_host_and_leaves_no_trace_in
         assert {"for all\n"} == {said["text"] for _, kind, said in heard if kind == "stream"}
         [reply] = [said for _, kind, said in heard if kind == "execute_reply"]
         assert reply["execution_count"] == 1
+        assert kernel.inbox.empty()
+
+
+@in_a_loop
+async def test_what_threads_print_after_guestd_has_run_something_reaches_the_host(
+    tmp_path: Path,
+) -> None:
+    async with guest() as kernel:
+        gate = tmp_path / "gate"
+        talk = "import os, threading, time\ndef talk():\n"
+        talk += f"    while not os.path.exists({str(gate)!r}): time.sleep(.02)\n"
+        talk += "    print('from a thread', flush=True)\nthreading.Thread(target=talk).start()"
+        await execute(kernel, "m", talk)
+        await until_idle(kernel, "m")
+        assert (await run(kernel, "1"))["text"] == "1\n"
+        gate.touch()
+        said = await kernel.receive()
+        assert json.loads(said[1])["msg_type"] == "stream"
+        assert json.loads(said[4])["text"] == "from a thread\n"
+
+
+@in_a_loop
+async def test_what_an_overdue_run_of_guestds_still_says_stays_between_them() -> None:
+    async with guest() as kernel:
+        code = (
+            "import time\nwhile 'over' not in globals(): print('on', flush=True); time.sleep(.01)"
+        )
+        assert (await run(kernel, code, timeout_s=0.2))["status"] == "timeout"
+        await execute(kernel, "m", "1")
+        kernel.signal(signal.SIGINT)
+        heard = await until_idle(kernel, "m")
+        assert "stream" not in [kind for _, kind, _ in heard]
         assert kernel.inbox.empty()
 
 
