@@ -3,12 +3,12 @@
 import argparse
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from branchpoint_cli.screen import as_json
 from branchpoint_cli.sessions import HELP, meant
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.outside.forwarding import ADDRESS, Forward
@@ -53,7 +53,7 @@ async def _run(options: argparse.Namespace, console: Console) -> None:
 
 def _show(forward: Forward, options: argparse.Namespace, console: Console) -> None:
     if options.json:
-        console.print_json(data=asdict(forward))
+        as_json(forward, console)
         return
     place = f"{ADDRESS}:{forward.host_port}"
     if options.stop:
@@ -70,7 +70,7 @@ def _show(forward: Forward, options: argparse.Namespace, console: Console) -> No
 
 def _show_all(forwards: Sequence[Forward], options: argparse.Namespace, console: Console) -> None:
     if options.json:
-        console.print_json(data=[asdict(forward) for forward in forwards])
+        as_json(forwards, console)
         return
     if not forwards:
         console.print("no port is forwarded")

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from branchpoint_cli.screen import as_json
 from branchpoint_cli.sessions import HELP, listed, named, the_only_one
 from branchpoint_kernel.effects import effect_record, entry_words, outcome_words, printable
 from branchpoint_kernel.rendering import size
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if options.branch:
         entries = _of_branch(options.branch, entries, known)
     if options.json:
-        console.print_json(data=[dict(effect_record(entry)) for entry in entries])
+        as_json([dict(effect_record(entry)) for entry in entries], console)
     else:
         _show(entries, console, running=session.id in running)
     return 0

@@ -85,7 +85,8 @@ def say(console: Console, lines: Sequence[Line]) -> None:
 def as_json(result: object, console: Console) -> None:
     """A result as JSON: on one line unless somebody watches."""
     plain = _plain(result)
-    if console.is_terminal:
+    # Not `console.is_terminal`: to want colours, as CIs do, makes no terminal of what scripts read.
+    if console.file.isatty():
         console.print_json(data=plain, ensure_ascii=True)
     else:
         console.out(json.dumps(plain))

@@ -10,6 +10,13 @@ import pytest
 from branchpoint_vmruntime.home import Home
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written is taken for what it is: a CI's wish for colour is not for these."""
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home in which nothing was opened yet."""

@@ -1,5 +1,6 @@
 """Where commands write to: files, pipes nobody reads from, places that lack most characters."""
 
+import json
 import os
 import subprocess
 import sys
@@ -50,6 +51,21 @@ def test_where_there_is_only_ascii_what_cannot_be_written_is_a_question_mark(
     assert shown.returncode == (1 if words == ["checkpoint"] else 0)
     assert b"Traceback" not in shown.stderr
     assert (shown.stdout + shown.stderr).isascii()
+
+
+@pytest.mark.parametrize("words", [["tree", "--json"], ["ls", "--json"], ["ledger", "--json"]])
+def test_json_is_plain_and_on_one_line_unless_somebody_watches_whatever_colour_is_asked_for(
+    environment: Mapping[str, str], words: list[str]
+) -> None:
+    shown = subprocess.run(
+        [*COMMAND, *words],
+        env={**environment, "FORCE_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(shown.stdout.splitlines()) == 1
+    json.loads(shown.stdout)
 
 
 @pytest.mark.parametrize("words", [["tree"], ["tree", "--json"], ["--help"]])
