@@ -65,6 +65,8 @@ class Interrupting:
         if name == "argcomplete":
             os.kill(os.getpid(), signal.SIGINT)
 
+# A suite that was begun in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["branchpoint", "ls"]
 sys.exit(main())
