@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from branchpoint_kernel.image_commands import ImageCommand
+from branchpoint_kernel.image_commands import AddToImage, ImageCommand
 from branchpoint_vmruntime.outside.facts import Rule, SecretSource
 
 
@@ -295,5 +295,14 @@ def needs_machine(command: Operation) -> bool:
             return command.start is None
         case AutoCheckpoint():
             return bool(command.every)
+        case _:
+            return False
+
+
+def is_stoppable(command: Operation) -> bool:
+    """Whether it can be ended at any moment, and then nothing of it remains."""
+    match command:
+        case Rollback(preview=True) | Undo(preview=True) | Diff() | AddToImage():
+            return True
         case _:
             return False

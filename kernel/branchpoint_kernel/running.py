@@ -20,6 +20,7 @@ from branchpoint_kernel.commands import (
     Operation,
     RunIn,
     ShowLineage,
+    is_stoppable,
     needs_machine,
 )
 from branchpoint_kernel.conversations import Part
@@ -33,7 +34,7 @@ from branchpoint_kernel.lineage_host import LineageHost
 from branchpoint_kernel.manual import MAGICS
 from branchpoint_kernel.messages import Request, with_content
 from branchpoint_kernel.mistakes import told_of
-from branchpoint_kernel.operations import Operations, with_hint
+from branchpoint_kernel.operations import Done, Operations, with_hint
 from branchpoint_kernel.publisher import Publisher, error_content
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.questions import Questions
@@ -197,7 +198,7 @@ class CellRunner:
         if needs_machine(operation):
             await self._need_machine(cell)
         before = self._following.current()
-        done = await self._operations.perform(operation)
+        done = await self._perform(operation)
         if isinstance(operation, ShowLineage) and not cell.silent:
             await self._lineage.show(cell.request)
         if not cell.silent:
@@ -208,6 +209,14 @@ class CellRunner:
         reply = await self._handover.to_cell(cell.request, done)
         await self._following.keep_up(before, cell.request.message.header)
         return reply
+
+    async def _perform(self, operation: Operation) -> Done:
+        performing = self._operations.perform(operation)
+        if not is_stoppable(operation):
+            return await performing
+        return await self._stoppable.run(
+            performing, UsageError("interrupted: nothing was changed", hint="run the cell again")
+        )
 
     async def _copy(self, cell: _Cell, command: Copy) -> dict[str, Any]:
         stopped = TransferError("interrupted: nothing remains of what was under way")

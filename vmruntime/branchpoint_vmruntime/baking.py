@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from branchpoint_vmruntime.branch import Live, OwnedBranch
@@ -210,9 +210,7 @@ class Baking:
                 branch=BAKED,
                 witness=witness,
             )
-            pending = await self._workshop.draft(fresh.live, order, resume=False)
-            tree = self._register.tree()
-            saved = await self._workshop.publish(pending, fresh.live, tree)
+            saved = await self._write(fresh.live, order)
             before = self._register.start()
             try:
                 self._register.add_checkpoint(saved, advance=None)
@@ -225,6 +223,22 @@ class Baking:
                 # What the new one stands upon stays for that; what it does not can go.
                 self._register.pin(before, pinned=False)
         return saved
+
+    async def _write(self, live: Live, order: CheckpointOrder) -> Checkpoint:
+        """The checkpoint, on no record yet. Called off, it leaves no file behind."""
+
+        async def write() -> Checkpoint:
+            pending = await self._workshop.draft(live, order, resume=False)
+            return await self._workshop.publish(pending, live, self._register.tree())
+
+        writing = asyncio.create_task(write())
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # What threads are still writing cannot be removed; what they have written can.
+            with suppress(BranchpointError):
+                self._workshop.discard(await writing)
+            raise
 
     def _forget(self, saved: Checkpoint) -> None:
         if any(it.id == saved.id for it in self._register.checkpoints()):

@@ -1,15 +1,20 @@
 """Comparing branches and checkpoints through the whole proxy, on machines made up."""
 
+import asyncio
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from tests.support.fake_branch import FakeBranch, FakeInside
 from tests.support.front_end import in_a_loop, open_notebook
 
+from branchpoint_vmruntime.lineage import Checkpoint
 from branchpoint_vmruntime.results import CommandResult
+from branchpoint_vmruntime.start_image import BakeReport
 
 
 def packed(told: Mapping[str, Any]) -> CommandResult:
@@ -110,3 +115,51 @@ async def test_a_name_that_means_nothing_is_refused_with_all_that_there_is() -> 
         assert answer.status == "error"
         assert "main, loaded" in answer.text
         assert "did you mean 'loaded'?" in answer.text
+
+
+@pytest.mark.parametrize("cell", ["%diff a", "%rollback a --preview", "%undo --preview"])
+@in_a_loop
+async def test_a_look_into_machines_ends_at_an_interrupt_and_nothing_is_left_of_it(
+    cell: str,
+) -> None:
+    async with open_notebook() as notebook:
+        session, looking = notebook.session, asyncio.Event()
+        await notebook.run("%checkpoint a")
+        await notebook.run("1")
+        room, peek = session.room(), session.peek
+
+        @asynccontextmanager
+        async def endless(checkpoint: Checkpoint) -> AsyncGenerator[FakeBranch]:
+            async with peek(checkpoint) as peeked:
+                looking.set()
+                await asyncio.Event().wait()
+                yield peeked
+
+        session.peek = endless
+        sent = notebook.send(cell)
+        await looking.wait()
+        assert session.room() == room - 1
+        notebook.control("interrupt_request")
+        answer = await notebook.answer(sent)
+        assert answer.status == "error"
+        assert "interrupted: nothing was changed" in answer.text
+        assert session.room() == room
+        assert (await notebook.run("1")).text == "1\n"
+
+
+@in_a_loop
+async def test_packages_are_baked_no_further_after_an_interrupt() -> None:
+    async with open_notebook() as notebook:
+        image, baking = notebook.session.image, asyncio.Event()
+
+        async def endless(named: Sequence[str]) -> BakeReport:
+            baking.set()
+            await asyncio.Event().wait()
+            raise AssertionError(named)
+
+        image.bake = endless
+        sent = notebook.send("%image add small")
+        await baking.wait()
+        notebook.control("interrupt_request")
+        assert "interrupted: nothing was changed" in (await notebook.answer(sent)).text
+        assert (await notebook.run("1")).text == "1\n"

@@ -1,5 +1,6 @@
 """Packages are baked into where fresh machines start, or nothing changes and nothing is left."""
 
+import asyncio
 import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -285,3 +286,31 @@ async def test_base_is_the_base_of_now_though_the_session_has_one_of_another_ima
         assert it.session.find("base").id == BASE.id
         assert it.session.find("0ther0ther00") == other
         assert it.session.find("then") == upon
+
+
+@in_a_loop
+async def test_one_that_is_called_off_while_it_is_saved_leaves_nothing_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    saving, saved = asyncio.Event(), asyncio.Event()
+
+    class Slow(PipWorkshop):
+        async def publish(self, pending: Any, live: Live, tree: Tree) -> Checkpoint:
+            saving.set()
+            await saved.wait()
+            return await super().publish(pending, live, tree)
+
+    workshop = Slow()
+    async with office(tmp_path, workshop) as it:
+        await let_out(it)
+        as_it_was = snapshot(it)
+        baking = asyncio.create_task(it.session.image.bake(["small"]))
+        await saving.wait()
+        baking.cancel()
+        await asyncio.sleep(0)
+        saved.set()
+        with pytest.raises(asyncio.CancelledError):
+            await baking
+        assert it.session.image.start().checkpoint == BASE
+        assert snapshot(it) == as_it_was
+        assert workshop.living() == [it.machine("main")]
