@@ -65,14 +65,21 @@ async def _open(home: Home, name: str, origin: Origin, progress: Progress) -> Op
         fresh=True,
         progress=progress,
     )
-    if opened.key != name:
-        # Another command was quicker with the same name, and this is a second session beside it.
+    try:
+        _note(home, name, opened, origin)
+    except BaseException:
         async with SessionControl(home.control(opened.id)) as session:
             await session.end(save=False)
         await asyncio.to_thread(remove_session, home, opened.id)
+        raise
+    return opened
+
+
+def _note(home: Home, name: str, opened: OpenSession, origin: Origin) -> None:
+    if opened.key != name:
+        # Another command was quicker with the same name, and this is a second session beside it.
         raise _taken(name)
     note_origin(home, opened.id, origin)
-    return opened
 
 
 def _origin(file: Path | None) -> Origin:

@@ -12,7 +12,12 @@ from tests.support.front_end import in_a_loop
 from tests.support.live_kernel import is_qemu, qemu_processes, wait_until
 
 from branchpoint_vmruntime.control_facts import OpenSession, OwnerKind
-from branchpoint_vmruntime.errors import ManifestError, SessionBusyError, UnknownNameError
+from branchpoint_vmruntime.errors import (
+    ManifestError,
+    SessionBusyError,
+    UnknownNameError,
+    UsageError,
+)
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.leaks import sweep
 from branchpoint_vmruntime.lineage import BranchState
@@ -187,6 +192,9 @@ async def test_an_owner_that_cannot_open_its_session_says_why_and_leaves_nothing
     manifest = tmp_path / "branchpoint.yaml"
     manifest.write_text("machine: huge\n")
     with pytest.raises(ManifestError, match=r"branchpoint\.yaml, line 1: 'huge': a machine is"):
+        await start_owner(home, manifest=manifest, key="never")
+    manifest.write_text("secrets: {KEY: {host: api.example.org, from: {env: NEVER_SET}}}\n")
+    with pytest.raises(UsageError, match=r"\$NEVER_SET, which is not set"):
         await start_owner(home, manifest=manifest, key="never")
     assert [session.id for session in overview(home).sessions] == before
     assert not any("never" in words and str(home.root) in words for words in owners())

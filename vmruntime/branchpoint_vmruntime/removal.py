@@ -4,16 +4,18 @@ A branch that it was lent is given back first. What another session stands on st
 until that one goes as well.
 """
 
+import logging
 import shutil
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from branchpoint_vmruntime.borrowers import has_come, was_restarted
 from branchpoint_vmruntime.borrowing import taken_back
 from branchpoint_vmruntime.control_facts import OwnerKind
 from branchpoint_vmruntime.errors import (
+    BranchpointError,
     SessionBusyError,
     StorageError,
     UnknownNameError,
@@ -32,6 +34,8 @@ from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.loan import last_of
 from branchpoint_vmruntime.locks import closed_session, holder, owner_kind, tidying
 from branchpoint_vmruntime.storage.sizes import layer_of
+
+log = logging.getLogger(__name__)
 
 # An open lender looks twice a second, and between the operations that it has under way.
 _TAKEN_BACK_WITHIN_S = 5.0
@@ -96,6 +100,33 @@ def forget_needless(home: Home, journal: Journal) -> list[Checkpoint]:
     gone = journal.forget_needless()
     _remove_files(home, journal, gone)
     return gone
+
+
+@contextmanager
+def forgotten_unless_opened(
+    home: Home, journal: Journal, record: SessionRecord
+) -> Generator[Callable[[], None]]:
+    """Around the opening of a session that this process holds: call what is given once it is open.
+
+    One that was never open before, and fails to be, has nothing but its key, which it would keep
+    from whoever tries again: it goes, with what was written of it.
+    """
+    is_new = record.start is None and not journal.branches(record.id)
+    opened = False
+
+    def note() -> None:
+        nonlocal opened
+        opened = True
+
+    try:
+        yield note
+    except BaseException:
+        if is_new and not opened:
+            try:
+                _remove(home, journal, record)
+            except (BranchpointError, OSError) as error:
+                log.warning("session %r, which could not be opened, stays: %s", record.key, error)
+        raise
 
 
 def _remove_session(home: Home, session: str) -> Removed:

@@ -36,6 +36,7 @@ from branchpoint_vmruntime.opening import open_session
 from branchpoint_vmruntime.outside.outside import open_outside
 from branchpoint_vmruntime.owned_session import OwnedSession
 from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.removal import forgotten_unless_opened
 from branchpoint_vmruntime.spec import Emulator
 from branchpoint_vmruntime.storage.keeping import remember
 from branchpoint_vmruntime.store import LayerStore
@@ -197,6 +198,7 @@ class Runtime:
         If another process owns the session of that key, a second one beside it is opened, unless it
         is to be carried on or owned alone: then that is a SessionBusyError, which says who has it.
         One that a branch was lent to begins as that branch, or carries on where it has come to.
+        Nothing is left of a new one that cannot be opened.
         `folder` is where the files are that the manifest brings in: by default this process's.
         `owner` is what this process is to those who ask at the session's control socket. `progress`
         hears of what takes long before there is a machine: an image that is built, a first boot.
@@ -206,7 +208,11 @@ class Runtime:
         foundation = await self.foundation(chosen, progress=shown)
         base = await base_for(self.home, self.journal, foundation, shown)
         wanted = key or f"script-{secrets.token_hex(6)}"
-        with claim(self.home, self.journal, wanted, alone=ownership.alone or not fresh) as record:
+        alone = ownership.alone or not fresh
+        with (
+            claim(self.home, self.journal, wanted, alone=alone) as record,
+            forgotten_unless_opened(self.home, self.journal, record) as opened,
+        ):
             loan = await take_up(self.home, self.journal, record, fresh=fresh)
             workshop = self._workshop(record, foundation)
             remember(self.home.session(record.id), chosen.store)
@@ -239,6 +245,7 @@ class Runtime:
                 ):
                     session.answers.update(handlers_for(record, outside.forwards, ownership))
                     session.answers.update(ControlOps(session, ownership).handlers())
+                    opened()
                     yield session
             finally:
                 for place in (self.home.live, self.home.flat):
