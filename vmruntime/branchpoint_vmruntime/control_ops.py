@@ -47,6 +47,7 @@ from branchpoint_vmruntime.errors import (
     SessionBusyError,
     UsageError,
 )
+from branchpoint_vmruntime.held_runs import run_within
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
 from branchpoint_vmruntime.outside.forwarding import Forwards
 from branchpoint_vmruntime.reports import ForkReport, PauseReport
@@ -56,8 +57,6 @@ from branchpoint_vmruntime.view_ops import ViewOps
 from branchpoint_vmruntime.viewing import branch_facts
 
 Request = Mapping[str, Any]
-
-_DAY_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,11 +259,12 @@ class ControlOps:
     async def _run(self, request: Request) -> Mapping[str, Any]:
         code, name = text(request, "code"), optional_text(request, "branch")
         async with self._turn():
+            self._session.outside.stopping.require(self._named(name).name)
             branch = await self._session.awake(name)
             self._note_runs(branch, 1)
         # Outside the turn: while code runs its branch may be saved, forked and looked at.
         try:
-            result = await branch.run(code, timeout_s=_DAY_S)
+            result = await run_within(self._session.outside.stopping, branch, code)
         finally:
             self._note_runs(branch, -1)
         return to_json(

@@ -7,16 +7,16 @@ then.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Never, Protocol, cast
 
 from branchpoint_guest import exec_frames as frames
 from branchpoint_guest.exec_frames import ExecFrameError, ExecFrames
 from branchpoint_vmruntime.control_fields import optional_number, optional_text, texts
 from branchpoint_vmruntime.control_socket import Carrier, ControlClient, Upgrade
-from branchpoint_vmruntime.errors import MachineError, StreamResetError, UsageError
+from branchpoint_vmruntime.errors import BudgetError, MachineError, StreamResetError, UsageError
 from branchpoint_vmruntime.executing import (
     PURPOSE,
     ExecSpec,
@@ -24,6 +24,7 @@ from branchpoint_vmruntime.executing import (
     TerminalSize,
     packed,
 )
+from branchpoint_vmruntime.held_runs import Budgets, Unlimited
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.session import Turn
 from branchpoint_vmruntime.streams import Stream, StreamChannel
@@ -62,19 +63,25 @@ class CommandSession(Protocol):
     async def awake(self, name: str | None = None) -> CommandBranch: ...
 
 
-def exec_upgrade(session: CommandSession) -> Upgrade:
-    """Runs commands in a session's machines for whoever asks at its control socket."""
+def exec_upgrade(session: CommandSession, budgets: Budgets | None = None) -> Upgrade:
+    """Runs commands in a session's machines for whoever asks at its control socket.
+
+    One is cut off once the budgets let its branch run no more.
+    """
+    held = budgets or Unlimited()
 
     async def upgrade(request: Mapping[str, Any]) -> Carrier:
         order = packed(_spec(request))
-        branch = await _awake(session, optional_text(request, "branch"))
+        branch = await _awake(session, optional_text(request, "branch"), held)
         channel = branch.streams
         stream = await channel.open(PURPOSE, timeout_s=_OPEN_TIMEOUT_S)
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 await stream.write(frames.frame(frames.RUN, order))
-                await _join(reader, writer, stream)
+                await _join(reader, writer, stream, held.hold(branch.name))
+            except BudgetError as error:
+                writer.write(_cut(str(error)))
             except asyncio.CancelledError:
                 writer.write(_cut("the session was closed"))
                 raise
@@ -91,8 +98,9 @@ def exec_upgrade(session: CommandSession) -> Upgrade:
     return upgrade
 
 
-async def _awake(session: CommandSession, name: str | None) -> CommandBranch:
+async def _awake(session: CommandSession, name: str | None, budgets: Budgets) -> CommandBranch:
     branch = session.current if name is None else session.branch(name)
+    budgets.require(branch.name)
     if branch.state is BranchState.LIVE:
         # Not in turn: a command need not wait for what the session is doing.
         return branch
@@ -100,11 +108,17 @@ async def _awake(session: CommandSession, name: str | None) -> CommandBranch:
         return await session.awake(branch.name)
 
 
-async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream) -> None:
-    """Carry frames both ways until the command has ended, or the client has gone."""
+async def _join(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    stream: Stream,
+    held: Coroutine[Any, Any, Never],
+) -> None:
+    """Carry frames both ways until the command has ended, the client has gone, or `held` raises."""
     both = [
         asyncio.create_task(_inward(reader, stream)),
         asyncio.create_task(_outward(stream, writer)),
+        asyncio.create_task(held),
     ]
     try:
         done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

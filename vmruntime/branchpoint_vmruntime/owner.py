@@ -21,7 +21,7 @@ from typing import Any, Self
 from branchpoint_vmruntime.control_facts import OpenSession, OwnerKind, to_json
 from branchpoint_vmruntime.control_ops import Ownership, save_all
 from branchpoint_vmruntime.entering import enter
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.errors import BranchpointError, BudgetError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.manifest import Manifest
 from branchpoint_vmruntime.refusals import refusal_of
@@ -120,6 +120,7 @@ class Owner:
         ):
             session.turn = lambda: self._turns(unattended)
             session.on_resumed = lambda _report: unattended.adopt()
+            session.outside.stopping.on_stop = _log_stop
             self._opening = None
             self._say_open(session)
             await self._asked_to_end.wait()
@@ -159,6 +160,10 @@ class Owner:
                 yield
             finally:
                 unattended.adopt()
+
+
+def _log_stop(_branch: str, error: BudgetError) -> None:
+    log.warning("%s", error)
 
 
 def keep_log(path: Path) -> None:

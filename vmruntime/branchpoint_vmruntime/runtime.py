@@ -240,7 +240,7 @@ class Runtime:
                     ControlServer(
                         self.home.control(record.id),
                         session.answers,
-                        upgrades={"exec": exec_upgrade(session)},
+                        upgrades={"exec": exec_upgrade(session, outside.stopping)},
                     ),
                 ):
                     session.answers.update(handlers_for(record, outside.forwards, ownership))

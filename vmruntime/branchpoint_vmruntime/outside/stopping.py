@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Never
 
 from branchpoint_vmruntime.errors import BudgetError
 from branchpoint_vmruntime.outside.limits import Spending
@@ -40,6 +41,12 @@ class Stopping:
         self._spending.check_time(branch)
         if self._largest is not None and self._largest[0] == branch:
             raise self._largest[1]
+
+    async def hold(self, branch: str) -> Never:
+        """BudgetError as soon as the branch may run no more."""
+        while True:
+            self.require(branch)
+            await asyncio.sleep(TICK_S)
 
     async def watch(self, live: Callable[[], set[str]]) -> None:
         """Count time and measure memory of the branches that are live, for ever."""
