@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.front_end import in_a_loop
+from tests.support.front_end import comes_true, in_a_loop
 from tests.support.guest_kernel import GuestKernel
 
 from branchpoint_guestkernel.backlog import Backlog
@@ -68,10 +68,20 @@ async def waits_for_room(kernel: GuestKernel) -> None:
         await asyncio.sleep(0.2)
 
 
-PRINTS = "for number in range(400): print(f'{number:06}' + 'x' * 1_000_000)"
-DISPLAYS = "for number in range(400): display({'a/b': f'{number:06}' + 'x' * 1_000_000}, raw=True)"
+PRINTS = "for number in range(200): print(f'{number:06}' + 'x' * 1_000_000)"
+DISPLAYS = "for number in range(200): display({'a/b': f'{number:06}' + 'x' * 1_000_000}, raw=True)"
 WRITES = "import os\nfor n in range(200_000):\n  for fd in (1, 2): os.write(fd, b'%09d\\n' % n)"
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {WRITES!r}])"
+
+
+NOTES_ITS_ANSWER = """
+import pathlib
+answers = get_ipython().kernel.control_handlers
+async def answer(*asked, before=answers["usage_request"]):
+    await before(*asked)
+    pathlib.Path({place!r}).touch()
+answers["usage_request"] = answer
+"""
 
 
 async def hold_back(kernel: GuestKernel, code: str) -> int:
@@ -90,7 +100,7 @@ async def test_prints_that_nobody_hears_wait_and_arrive_whole_and_in_order() -> 
     async with guest() as kernel:
         assert await hold_back(kernel, PRINTS) < HELD_BYTES
         text = "".join(await texts(kernel))
-        assert text == "".join(f"{number:06}{'x' * 1_000_000}\n" for number in range(400))
+        assert text == "".join(f"{number:06}{'x' * 1_000_000}\n" for number in range(200))
 
 
 @in_a_loop
@@ -99,16 +109,16 @@ async def test_displays_that_nobody_hears_wait_and_arrive_in_order() -> None:
         assert await hold_back(kernel, DISPLAYS) < HELD_BYTES
         heard = await messages(kernel)
         shown = [said["data"]["a/b"] for kind, said, _ in heard if kind == "display_data"]
-        assert [int(each[:6]) for each in shown] == list(range(400))
+        assert [int(each[:6]) for each in shown] == list(range(200))
         assert {each[6:] for each in shown} == {"x" * 1_000_000}
 
 
 @asynccontextmanager
-async def waiting_guest() -> AsyncGenerator[GuestKernel]:
-    """A kernel in a cell that prints without end, waiting for room."""
+async def waiting_guest(first: str = "") -> AsyncGenerator[GuestKernel]:
+    """A kernel in a cell that does something, prints without end, and waits for room."""
     async with guest() as kernel:
         kernel.listening.clear()
-        await execute(kernel, "while True: print('x' * 1000)")
+        await execute(kernel, f"{first}\nwhile True: print('x' * 1000)")
         await waits_for_room(kernel)
         yield kernel
 
@@ -123,12 +133,13 @@ async def test_a_kernel_that_waits_for_room_can_be_interrupted() -> None:
 
 
 @in_a_loop
-async def test_a_kernel_that_waits_for_room_answers_on_control_before_its_output_is_through() -> (
-    None
-):
-    async with waiting_guest() as kernel:
+async def test_a_kernel_that_waits_for_room_answers_on_control_before_its_output_is_through(
+    tmp_path: Path,
+) -> None:
+    answered = tmp_path / "answered"
+    async with waiting_guest(NOTES_ITS_ANSWER.format(place=str(answered))) as kernel:
         await execute(kernel, "", kind="usage_request")
-        await asyncio.sleep(5)
+        await comes_true(answered.exists)
         kernel.listening.set()
         heard = 0
         while (message := await kernel.receive())[0] != b"control":
