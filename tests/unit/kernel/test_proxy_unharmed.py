@@ -63,6 +63,31 @@ async def test_what_befalls_a_machine_is_told_though_the_store_cannot_be_read(
 
 
 @in_a_loop
+async def test_a_mistake_with_what_a_kernel_says_ends_that_branch_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def mistaken() -> NoReturn:
+        raise RuntimeError("ours")
+
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names other")
+        monkeypatch.setattr(notebook.session.current.kernel, "receive", mistaken)
+        answer = await notebook.run("1")
+        assert "the kernel made a mistake: RuntimeError: ours" in answer.text
+        assert (await notebook.run("%switch other")).status == "ok"
+        assert (await notebook.run("1")).text == "1\n"
+
+
+@in_a_loop
+async def test_calls_that_cannot_be_heard_any_more_end_nothing_else() -> None:
+    unforeseen: Any = RuntimeError("ours")
+    async with open_notebook() as notebook:
+        notebook.session.current.calls.fail(unforeseen)
+        assert (await notebook.run("%branches")).status == "ok"
+        assert (await notebook.run("1")).text == "1\n"
+
+
+@in_a_loop
 async def test_a_fork_may_end_quietly_and_what_it_prints_is_shown() -> None:
     async with open_notebook() as notebook:
         running, left = await fork_running(notebook)
