@@ -18,7 +18,7 @@ _CELL_MAGIC = re.compile(r"\s*%%(\w+)")
 _QUESTION = re.compile(
     rf"\s*(?:\?{{1,2}}\s*%{{1,2}}({_NAMES})|%{{1,2}}({_NAMES})\s*\?{{1,2}})\s*(?:#.*)?"
 )
-_ANY_MAGIC = re.compile(r"^\s*%{1,2}(\w+)", re.MULTILINE)
+_ANY_MAGIC = re.compile(r"^[^\S\n]*%{1,2}(\w+)", re.MULTILINE)
 # Close enough to be a slip of the finger: one letter of five, not another word.
 _CLOSE = 0.75
 

@@ -96,6 +96,11 @@ def test_a_slip_is_told_from_another_magic(code: str, meant: str | None) -> None
     assert near_miss(code) == meant
 
 
+def test_many_empty_lines_are_passed_over_in_no_time() -> None:
+    # Were it with the square of their number, this would take hours.
+    assert near_miss("\n" * 1_000_000 + "x % 2") is None
+
+
 @pytest.mark.parametrize(
     "code", ["echo\n%fork 2", "%fork 2\necho", "%1", "printf '\n%fork 2\n'", "  %fork 2"]
 )
