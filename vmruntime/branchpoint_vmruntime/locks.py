@@ -89,6 +89,8 @@ def holders(folders: Iterable[Path]) -> dict[Path, int]:
     for folder in folders:
         with contextlib.suppress(OSError):
             wanted[folder] = folder.stat()
+    if not wanted:
+        return {}
     listed, whole = _listed()
     numbers = {facts.st_ino for facts in wanted.values()}
     found = _held_by({pid for pid, number in listed if number in numbers}, wanted)
