@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from tests.support.carrying import CarryingKernel, Running, start
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 from tests.unit.kernel.test_proxy_calls import ask, magic, names, until
@@ -237,7 +238,10 @@ async def test_without_any_cell_that_asked_outputs_stay_under_the_old_parent() -
 
 
 @in_a_loop
-async def test_a_fork_of_a_running_cell_is_shown_in_it_labelled_and_waited_for() -> None:
+async def test_a_fork_of_a_running_cell_is_shown_in_it_labelled_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("branchpoint_kernel.handover.LINGER_S", 120.0)
     async with open_notebook() as notebook:
         running, left = await fork_running(notebook)
         running.end()
