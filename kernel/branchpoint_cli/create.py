@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from branchpoint_cli.origin import Origin, note_origin
+from branchpoint_cli.origin import Origin, note_origin, origin_at
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import as_json, standard_error
 from branchpoint_cli.sessions import on_record
 from branchpoint_vmruntime.control_facts import OpenSession
-from branchpoint_vmruntime.errors import NameTakenError, UsageError
+from branchpoint_vmruntime.errors import NameTakenError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.lineage.naming import next_label
@@ -86,11 +86,7 @@ def _origin(file: Path | None) -> Origin:
     if file is None:
         beside = Path.cwd() / FILE_NAME
         return Origin(manifest=beside if beside.exists() else None, folder=Path.cwd())
-    if file.is_dir():
-        raise UsageError(
-            f"{str(file)!r} is a folder", hint=f"name the manifest in it: {file / FILE_NAME}"
-        )
-    return Origin(manifest=file.absolute(), folder=file.absolute().parent)
+    return origin_at(file)
 
 
 def _made_up(home: Home, folder: Path) -> str:

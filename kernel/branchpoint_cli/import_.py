@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from branchpoint_cli.origin import note_machine
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import show, standard_error
 from branchpoint_kernel.effects import printable
@@ -24,8 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Take it in, whole or not at all."""
+    home = Home.default()
     with ShownProgress(standard_error()) as progress:
-        made = import_file(Home.default(), options.file, progress=progress, name=options.name)
+        made = import_file(home, options.file, progress=progress, name=options.name)
+    manifest = note_machine(home, made)
     facts = {
         "session": made.session.id,
         "key": made.session.key,
@@ -33,6 +36,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         "checkpoint": made.checkpoint.id,
         "label": made.checkpoint.label,
         "took_image": made.took_image,
+        "manifest": manifest,
     }
     lines = [
         note(
@@ -43,6 +47,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
         ),
         note("▶", f"carry it on: branchpoint resume --session {made.session.id}"),
     ]
+    if manifest is not None:
+        lines.append(note("", f"what its machine has to be is in {manifest}", "add to it there"))
     if made.took_image:
         lines.append(note("⚠", "its image is this home's now: fresh machines start from it too"))
     show(facts, options, console, *lines)

@@ -2,19 +2,20 @@
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from rich.console import Console
 
 from branchpoint_cli.common import add_common
 from branchpoint_cli.completing import branches, completed
-from branchpoint_cli.origin import origin_of
+from branchpoint_cli.origin import note_origin, origin_at, origin_of
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import say, show, standard_error
 from branchpoint_cli.sessions import named_or_only, say_what_came_back
 from branchpoint_cli.wording import resume_line
 from branchpoint_kernel.rendering import note
 from branchpoint_vmruntime.control_facts import ResumeFacts
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.errors import BranchpointError, UsageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.lineage import BranchState
@@ -26,24 +27,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command understands."""
     words = "the branch; by default the current one"
     completed(parser.add_argument("branch", metavar="BRANCH", nargs="?", help=words), branches)
+    parser.add_argument(
+        "-f",
+        "--file",
+        type=Path,
+        metavar="FILE",
+        help="the manifest that a closed session is opened with, from now on",
+    )
     add_common(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     """Carry it on from its last checkpoint."""
     with ShownProgress(standard_error()) as progress:
-        report = asyncio.run(_resume(options.session, options.branch, progress))
+        report = asyncio.run(_resume(options.session, options.branch, options.file, progress))
     show(report, options, console, resume_line(report))
     return 0
 
 
-async def _resume(name: str | None, branch: str | None, progress: Progress) -> ResumeFacts:
+async def _resume(
+    name: str | None, branch: str | None, file: Path | None, progress: Progress
+) -> ResumeFacts:
     home = Home.default()
     session, opened = await named_or_only(home, name)
     if opened:
+        _require_none(file, session.id)
         async with SessionControl(home.control(session.id)) as control:
             return await _resumed(control, branch)
-    origin = origin_of(home, session)
+    origin = origin_of(home, session) if file is None else origin_at(file)
     await start_owner(
         home,
         manifest=origin.manifest,
@@ -54,10 +65,21 @@ async def _resume(name: str | None, branch: str | None, progress: Progress) -> R
     )
     try:
         async with SessionControl(home.control(session.id)) as control:
-            return await _begun(control, branch) or await _resumed(control, branch)
+            report = await _begun(control, branch) or await _resumed(control, branch)
+        if file is not None:
+            note_origin(home, session.id, origin)
     except BaseException:
         await _close_again(home, session.id)
         raise
+    return report
+
+
+def _require_none(file: Path | None, session: str) -> None:
+    if file is not None:
+        raise UsageError(
+            f"session {session} is open, and has the manifest it was opened with",
+            hint=f"branchpoint close --session {session}, and resume it with that one then",
+        )
 
 
 async def _resumed(control: SessionControl, branch: str | None) -> ResumeFacts:

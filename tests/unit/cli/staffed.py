@@ -5,6 +5,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.support.fake_workshop import FakeWorkshop, office
 
@@ -20,10 +21,11 @@ KEY = "notebook"
 
 @dataclass
 class Staff:
-    """What serves the session, and what it is to have go wrong."""
+    """What serves the session, and what it is to have go wrong; the manifest it was told of."""
 
     workshop: FakeWorkshop = field(default_factory=FakeWorkshop)
     session: Session | None = None
+    manifest: Path | None = None
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.cli.staffed import ID, KEY, Staff, staffed
 from branchpoint_cli import resume
 from branchpoint_cli.__main__ import main
 from branchpoint_cli.commands import INTERRUPTED
+from branchpoint_cli.origin import Origin, origin_of
 from branchpoint_vmruntime.control_facts import OpenSession
 from branchpoint_vmruntime.errors import MachineStartError, StorageError
 from branchpoint_vmruntime.home import Home
@@ -33,8 +35,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Generator[list[Staff]]:
     monkeypatch.setattr("os.pidfd_open", gone)
     with ExitStack() as stack:
 
-        async def start_owner(home: Home, *, fresh: bool, **_: object) -> OpenSession:
+        async def start_owner(
+            home: Home, *, manifest: Path | None, fresh: bool, **_: object
+        ) -> OpenSession:
             staff.append(await asyncio.to_thread(stack.enter_context, staffed(home, fresh=fresh)))
+            staff[-1].manifest = manifest
             return OpenSession(id=ID, key=KEY, pid=os.getpid())
 
         monkeypatch.setattr(resume, "start_owner", start_owner)
@@ -55,6 +60,12 @@ def is_closed(home: Home) -> bool:
     return wait_until(lambda: not home.control(ID).exists())
 
 
+def on_record(home: Home) -> SessionRecord:
+    with Journal.read(home.database) as journal:
+        (session,) = journal.sessions()
+    return session
+
+
 def state_of_main(home: Home) -> BranchState:
     with Journal.read(home.database) as journal:
         return next(it.state for it in journal.branches(SessionId(ID)) if it.name == "main")
@@ -68,6 +79,21 @@ def test_a_session_that_is_closed_is_opened_and_stays_so(
     assert main(["checkpoint", "here"]) == 0
     assert len(opened) == 1
     assert "▶ main runs again" in capsys.readouterr().out
+
+
+def test_a_session_is_opened_with_the_manifest_that_is_named_from_then_on(
+    own_home: Home, opened: list[Staff], tmp_path: Path
+) -> None:
+    left_paused(own_home)
+    manifest = tmp_path / "ein Ordner" / "branchpoint.yaml"
+    manifest.parent.mkdir()
+    assert main(["resume", "mian", "-f", str(manifest)]) == 3
+    assert is_closed(own_home)
+    assert origin_of(own_home, on_record(own_home)).manifest is None
+    assert main(["resume", "-f", str(manifest)]) == 0
+    assert [staff.manifest for staff in opened] == [manifest, manifest]
+    origin = origin_of(own_home, on_record(own_home))
+    assert origin == Origin(manifest=manifest, folder=manifest.parent)
 
 
 def test_what_was_opened_for_a_branch_that_is_not_there_is_closed_again(

@@ -61,12 +61,14 @@ FactsHere = Callable[[Home, GuestImage, MachineFacts], MachineFacts]
 class Imported:
     """What came of a file: a session, the branch of it that carries on, and from where.
 
-    `took_image` if the file's image is now this home's, for fresh machines too.
+    `facts` are what its machine is bound to. `took_image` if the file's image is now this home's,
+    for fresh machines too.
     """
 
     session: SessionRecord
     branch: BranchRecord
     checkpoint: Checkpoint
+    facts: MachineFacts
     took_image: bool
 
 
@@ -257,7 +259,11 @@ class _Import:
             )
             undo.pop_all()
         return Imported(
-            session=record, branch=branch, checkpoint=head, took_image=image is not None
+            session=record,
+            branch=branch,
+            checkpoint=head,
+            facts=self._package.facts,
+            took_image=image is not None,
         )
 
     def _put_image(self, image: GuestImage, undo: ExitStack) -> None:
