@@ -10,7 +10,8 @@ from branchpoint_vmruntime.lineage import Cell, CheckpointId, Moment, OpenReques
 from branchpoint_vmruntime.session import Session
 
 SOURCE_LIMIT = 64 * 1024
-_CUT = "\n… the rest of this cell is not kept …\n"
+# Whoever puts a text back into a document has to know one that is not whole by its end.
+CUT = "\n… the rest of this cell is not kept …\n"
 
 
 def cell_of(content: Mapping[str, Any], metadata: Mapping[str, Any], count: int) -> Cell | None:
@@ -23,7 +24,7 @@ def cell_of(content: Mapping[str, Any], metadata: Mapping[str, Any], count: int)
         return None
     source = str(content.get("code", ""))
     if len(source) > SOURCE_LIMIT:
-        source = source[: SOURCE_LIMIT - len(_CUT)] + _CUT
+        source = source[: SOURCE_LIMIT - len(CUT)] + CUT
     return Cell(id=str(metadata.get("cellId") or ""), count=count, source=source)
 
 

@@ -12,7 +12,7 @@ import { askBranch } from './asking';
 import { IFollowing } from './follow';
 import { lineageIcon } from './icons';
 import { isOf, openable } from './openable';
-import { savedFirst } from './saving';
+import { savedFirst, saveInTurn } from './saving';
 
 const KERNEL = 'branchpoint';
 const FACTORY = 'Notebook';
@@ -53,7 +53,12 @@ export const opening: JupyterFrontEndPlugin<void> = {
       }
     });
     palette?.addItem({ command: COMMANDS.openBranch, category: 'Branchpoint' });
-    notebooks.widgetAdded.connect((_, panel) => new Closing(panel, following.server));
+    const take = (panel: NotebookPanel): void => {
+      saveInTurn(panel.context);
+      void new Closing(panel, following.server);
+    };
+    notebooks.forEach(take);
+    notebooks.widgetAdded.connect((_, panel) => take(panel));
   }
 };
 

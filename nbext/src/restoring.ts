@@ -1,15 +1,19 @@
 /** Puts the text of a checkpoint back into a notebook, told and asked first; outputs stay. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { Widget } from '@lumino/widgets';
-import { tell } from './acting';
+import { complain, tell } from './acting';
 import { el } from './lineage/dom';
 import type { CheckpointView, LineageService } from './lineage/facts';
 import { counted, titleOf } from './lineage/formats';
+import { savedFirst } from './saving';
 import { firstWords, isNothing, type TextPlan, textPlan } from './text_plan';
 
 const MOST_LISTED = 8;
+/** JupyterLab's menu, for what the file has no longer once the restored text is saved as well. */
+const WHERE_IT_IS = 'File > Revert Notebook to Checkpoint';
 
 /** What the user chose to have done. */
 interface Wish {
@@ -36,15 +40,17 @@ export class Restorer {
       return false;
     }
     if (isNothing(plan)) {
-      Notification.info(`The text is as it was at ${title} already.`, { autoClose: 4000 });
+      const rest = plan.cut > 0 ? `, as far as is known: ${tooLong(plan)}` : '.';
+      Notification.info(`The text is as it was at ${title} already${rest}`, { autoClose: 4000 });
       return false;
     }
-    const wish = await ask(title, plan, panel.context.model.dirty);
+    const { contentsModel, model } = panel.context;
+    const wish = await ask(title, plan, model.dirty, contentsModel?.writable !== false);
     if (wish === null) {
       return false;
     }
-    if (wish.saveFirst) {
-      await panel.context.save();
+    if (wish.saveFirst && !(await kept(panel))) {
+      return false;
     }
     const { changed, added, skipped } = put(panel, plan, wish.addMissing);
     this.app.shell.activateById(panel.id);
@@ -53,9 +59,34 @@ export class Restorer {
     if (added > 0) {
       words.push(`${counted(added, 'cell')} added`);
     }
-    tell(`Text of ${title}: ${words.join(', ')}.${later}`);
+    const before = wish.saveFirst ? ` ${WHERE_IT_IS} has what was there.` : '';
+    tell(`Text of ${title}: ${words.join(', ')}.${later}${before}`);
     return true;
   }
+}
+
+/**
+ * Whether the notebook as it is has been saved, and as a checkpoint of Jupyter's too: JupyterLab
+ * soon writes what is put back over the file, by itself.
+ */
+async function kept({ context }: NotebookPanel): Promise<boolean> {
+  const name = PathExt.basename(context.path);
+  const told = { hint: 'Save it yourself, or restore without saving.' };
+  const refuse = async (): Promise<boolean> => {
+    complain(Object.assign(new Error(`Nothing was put back: ${name} is not saved.`), told));
+    return false;
+  };
+  if (!(await savedFirst(context, refuse))) {
+    return false;
+  }
+  try {
+    await context.createCheckpoint();
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const words = `Nothing was put back: ${name} is saved, but Jupyter keeps no checkpoint (${why}).`;
+    throw Object.assign(new Error(words), { hint: 'Restore without saving; the file has it.' });
+  }
+  return true;
 }
 
 function planFor(panel: NotebookPanel, runs: Parameters<typeof textPlan>[0]): TextPlan | null {
@@ -71,9 +102,14 @@ function planFor(panel: NotebookPanel, runs: Parameters<typeof textPlan>[0]): Te
   return textPlan(runs, cells);
 }
 
-async function ask(title: string, plan: TextPlan, dirty: boolean): Promise<Wish | null> {
+async function ask(
+  title: string,
+  plan: TextPlan,
+  dirty: boolean,
+  writable: boolean
+): Promise<Wish | null> {
   const buttons = [Dialog.cancelButton()];
-  if (dirty) {
+  if (dirty && writable) {
     buttons.push(Dialog.createButton({ label: 'Save first, then restore', accept: true }));
   }
   buttons.push(
@@ -91,7 +127,7 @@ async function ask(title: string, plan: TextPlan, dirty: boolean): Promise<Wish 
         : null,
     buttons,
     // With edits at stake the safe way is what Enter does.
-    defaultButton: 1
+    defaultButton: dirty && !writable ? 0 : 1
   });
   if (!button.accept) {
     return null;
@@ -100,6 +136,10 @@ async function ask(title: string, plan: TextPlan, dirty: boolean): Promise<Wish 
     saveFirst: dirty && button.label !== 'Restore',
     addMissing: plan.missing.length > 0 && isChecked === true
   };
+}
+
+function tooLong({ cut }: TextPlan): string {
+  return `${counted(cut, 'cell')} too long to be on record: left alone.`;
 }
 
 function areGone({ missing }: TextPlan): string {
@@ -142,7 +182,7 @@ class Changes extends Widget {
       const words = 'This notebook has edits that are not saved.';
       this.node.append(el('p', 'bp-Changes-warning', words));
     }
-    const { changed, missing, extra } = plan;
+    const { changed, missing, extra, cut } = plan;
     this.list(
       `${counted(changed.length, 'cell')} put back as it was:`,
       changed.map(
@@ -156,6 +196,9 @@ class Changes extends Widget {
     if (extra > 0) {
       const words = `${counted(extra, 'cell')} that had not been run then: left alone.`;
       this.node.append(el('p', '', words));
+    }
+    if (cut > 0) {
+      this.node.append(el('p', '', tooLong(plan)));
     }
     this.node.append(
       el('p', 'bp-Changes-note', 'Outputs stay. Each cell can be undone by itself.')

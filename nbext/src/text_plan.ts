@@ -22,12 +22,19 @@ export interface MissingCell {
   after: string | null;
 }
 
-/** What differs: cells that stay as they are because they never ran are only counted. */
+/**
+ * What differs. Cells that stay as they are are only counted: `extra` never ran, and of `cut` the
+ * text is not on record to its end.
+ */
 export interface TextPlan {
   changed: ChangedCell[];
   missing: MissingCell[];
   extra: number;
+  cut: number;
 }
+
+/** What a text on record ends with where it is not whole; _CUT in branchpoint_kernel/history.py. */
+export const CUT = '\n… the rest of this cell is not kept …\n';
 
 /**
  * Compare a document with the cells of a line of work, oldest first. A cell that ran more than once
@@ -38,10 +45,13 @@ export function textPlan(runs: readonly CellText[], document: readonly DocumentC
   const present = new Map(document.map(cell => [cell.id, cell]));
   const changed: ChangedCell[] = [];
   const missing: MissingCell[] = [];
+  let cut = 0;
   let above: string | null = null;
   for (const [id, ran] of last) {
     const cell = present.get(id);
-    if (cell === undefined) {
+    if (ran.endsWith(CUT)) {
+      cut += 1;
+    } else if (cell === undefined) {
       missing.push({ id, source: ran, after: above });
     } else if (cell.type === 'code' && cell.source !== ran) {
       changed.push({ id, now: cell.source, ran });
@@ -49,7 +59,7 @@ export function textPlan(runs: readonly CellText[], document: readonly DocumentC
     above = id;
   }
   const extra = document.filter(cell => cell.type === 'code' && !last.has(cell.id)).length;
-  return { changed, missing, extra };
+  return { changed, missing, extra, cut };
 }
 
 /** Whether the document is already as it was. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { firstWords, isNothing, textPlan } from '../src/text_plan';
+import { CUT, firstWords, isNothing, textPlan } from '../src/text_plan';
 
 const cell = (id: string, source: string, type = 'code') => ({ id, source, type });
 const ran = (id: string, source: string, count = 1) => ({ id, source, count });
@@ -32,12 +32,25 @@ test('a first cell that is gone belongs at the top', () => {
   expect(plan.missing).toEqual([{ id: 'a', source: '1', after: null }]);
 });
 
+test('a cell whose text is not on record to its end is counted and left alone', () => {
+  const plan = textPlan(
+    [ran('a', `DATA = "00${CUT}`), ran('b', `MORE = "00${CUT}`), ran('c', '3')],
+    [cell('a', 'DATA = "0000"')]
+  );
+  expect(plan).toEqual({
+    changed: [],
+    missing: [{ id: 'c', source: '3', after: 'b' }],
+    extra: 0,
+    cut: 2
+  });
+});
+
 test('cells that were not run then are counted and left alone', () => {
   const plan = textPlan(
     [ran('a', '1')],
     [cell('a', '1'), cell('n', 'new'), cell('t', 'T', 'markdown')]
   );
-  expect(plan).toEqual({ changed: [], missing: [], extra: 1 });
+  expect(plan).toEqual({ changed: [], missing: [], extra: 1, cut: 0 });
 });
 
 test('a cell that has become text is left alone', () => {

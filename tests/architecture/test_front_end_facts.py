@@ -1,5 +1,6 @@
 """The page's types are those of what it is sent, and of what may be asked for in its name."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from datetime import datetime
@@ -9,8 +10,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from tests.architecture.front_end import Field, Kinds, Module
+from tests.architecture.house import ROOT
 
-from branchpoint_kernel import lineage_host
+from branchpoint_kernel import history, lineage_host
 from branchpoint_nbext import orders
 from branchpoint_nbext.payloads import OverviewPayload
 from branchpoint_vmruntime import lineage_view
@@ -92,3 +94,9 @@ def test_the_page_asks_for_what_the_route_takes(
 def test_the_widget_is_asked_for_what_the_kernel_takes() -> None:
     assert FACTS.union("Action").keys() == lineage_host.ACTIONS
     assert FACTS.union("Question").keys() == lineage_host.QUESTIONS
+
+
+def test_the_page_knows_a_text_that_is_not_whole_by_how_it_ends() -> None:
+    told = json.dumps(history.CUT, ensure_ascii=False).replace('"', "'")
+    text = (ROOT / "nbext" / "src" / "text_plan.ts").read_text()
+    assert f"export const CUT = {told};" in text
