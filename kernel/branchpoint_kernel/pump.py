@@ -85,6 +85,7 @@ class Pump:
         self.execution_count = 0
         self.unseen: deque[Message] = deque(maxlen=UNSEEN_MESSAGES)
         self.heard = 0
+        self.heard_of_cell = 0
         self._stuck: Conversation | None = None
         self._changed = asyncio.Event()
         self._listener = listener
@@ -300,6 +301,9 @@ class Pump:
             self.note_change()
 
     def _note(self, message: Message) -> None:
+        running = self.open.execution
+        if running is not None and message.parent_id == running.id:
+            self.heard_of_cell += 1
         cell = self.open.note_heard(message)
         if message.type == "execute_reply":
             self.execution_count = message.read().get("execution_count", self.execution_count)

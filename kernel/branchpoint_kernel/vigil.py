@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from branchpoint_kernel.conversations import Conversation, Deaf
 from branchpoint_kernel.messages import EMPTY, Channel, made
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 WATCH_EVERY_S = 2.0
 PING_TIMEOUT_S = 6.0
 INTERRUPT_HEEDED_WITHIN_S = 5.0
+# A cell that is heard of may be cleaning up: it has that time anew, but not for ever.
+ROUNDS = 6
 
 SILENT = (
     "The machine has not answered for {seconds:.0f} s. It may yet go on; "
@@ -31,9 +34,18 @@ SILENT = (
 )
 UNHEEDED = (
     "The interrupt has not ended the cell, and nothing was heard of it for {seconds:.0f} s: the "
-    "code holds the interpreter, or goes on.\n%rollback {label}, or another magic in a cell of its "
-    "own, is carried out at once.\n"
+    "code holds the interpreter, or goes on.\n"
 )
+GOES_ON = "The interrupt has not ended the cell: it goes on.\n"
+WAY_OUT = "%rollback {label}, or another magic in a cell of its own, is carried out at once.\n"
+
+
+@dataclass(slots=True)
+class _Interrupted:
+    """A cell that was interrupted and has not ended yet, and how often."""
+
+    running: Conversation
+    times: int = 1
 
 
 class Vigil:
@@ -44,6 +56,7 @@ class Vigil:
         self._queue = queue
         self._operations = operations
         self._told: dict[str, Conversation] = {}
+        self._interrupted: dict[str, _Interrupted] = {}
 
     async def watch(self) -> None:
         """Ask for signs of life, for ever."""
@@ -54,19 +67,40 @@ class Vigil:
 
     async def after_interrupt(self, pump: Pump) -> None:
         """Say so if nothing comes of an interrupt, and let magics pass what runs."""
-        running, heard = pump.running, -1
-        # What it says may have been said before, or while it cleans up: then it has its time anew.
-        while running is not None and pump.heard != heard:
-            heard = pump.heard
+        running = pump.running
+        if running is None:
+            return
+        key = pump.channel.incarnation
+        before = self._interrupted.get(key)
+        if before is not None and before.running is running:
+            # Whoever waits already sees that it was interrupted once more.
+            before.times += 1
+            return
+        interrupted = self._interrupted[key] = _Interrupted(running)
+        try:
+            words = await self._wait_heeded(pump, interrupted)
+        finally:
+            if self._interrupted.get(key) is interrupted:
+                del self._interrupted[key]
+        if not words:
+            return
+        if not pump.stuck:
+            self._say(pump, words + WAY_OUT.format(label=self._pumps.last_checkpoint(pump)))
+        pump.note_stuck()
+        self._let_pass(pump)
+
+    async def _wait_heeded(self, pump: Pump, interrupted: _Interrupted) -> str:
+        """Nothing if the cell ends, or what to say of one that does not."""
+        for _ in range(ROUNDS):
+            times, heard = interrupted.times, pump.heard_of_cell
             await asyncio.sleep(INTERRUPT_HEEDED_WITHIN_S)
-            if pump.ended is not None or pump.running is not running:
-                return
-        if running is not None:
-            if not pump.stuck:
-                label = self._pumps.last_checkpoint(pump)
-                self._say(pump, UNHEEDED.format(seconds=INTERRUPT_HEEDED_WITHIN_S, label=label))
-            pump.note_stuck()
-            self._let_pass(pump)
+            if pump.ended is not None or pump.running is not interrupted.running:
+                return ""
+            if pump.heard_of_cell == heard:
+                return UNHEEDED.format(seconds=INTERRUPT_HEEDED_WITHIN_S)
+            if 1 < interrupted.times == times:
+                break
+        return GOES_ON
 
     async def _look_after(self, pump: Pump) -> None:
         await unharmed(self._check(pump), f"a look after branch {pump.branch.name}")

@@ -102,6 +102,24 @@ async def test_an_interrupt_without_effect_is_told_and_magics_wait_no_longer(
         assert (await notebook.answer(back)).status == "ok"
 
 
+@in_a_loop
+async def test_a_cell_that_ignores_interrupts_and_prints_on_is_told_and_holds_up_no_magic() -> None:
+    async with open_notebook() as notebook:
+        gate = notebook.session.current.kernel.guest.folder / "gate"
+        gate.mkdir()
+        sent = notebook.send(
+            "import os, signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            f"while os.path.exists({str(gate)!r}): print('on', flush=True); time.sleep(.05)"
+        )
+        await notebook.wait_output(sent, "on")
+        for _ in range(2):
+            notebook.control("interrupt_request")
+        await notebook.wait_output(sent, "has not ended the cell")
+        assert (await notebook.run("%branches")).status == "ok"
+        gate.rmdir()
+        assert (await notebook.answer(sent)).status == "ok"
+
+
 async def interrupt_without_effect(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     async def have_no_effect() -> None:
         pass

@@ -163,3 +163,19 @@ async def test_a_reply_reaches_whoever_waits_though_its_cell_cannot_be_noted() -
     )
     assert await asked.reply == reply
     running.cancel()
+
+
+@in_a_loop
+async def test_of_a_cell_is_heard_what_it_says_itself_and_no_answer_to_another_question() -> None:
+    channel = Gated()
+    channel.gate.set()
+    pump, cell, other = a_pump(channel), a_cell(), made(Channel.CONTROL, "usage_request", {})
+    await pump.ask(cell, ACell())
+    await pump.ask(other, Silent())
+    running = asyncio.create_task(pump.run())
+    busy = {"execution_state": "busy"}
+    channel.arrived.put_nowait(made(Channel.CONTROL, "usage_reply", {}, parent=other.header).parts)
+    channel.arrived.put_nowait(made(Channel.IOPUB, "status", busy, parent=cell.header).parts)
+    await pump.settled()
+    assert (pump.heard, pump.heard_of_cell) == (2, 1)
+    running.cancel()
