@@ -68,7 +68,7 @@ export class PageLineage implements LineageService {
     this.openBranch = branch => this.execute(COMMANDS.openBranch, { session, branch });
     this.compareBranches = (left, right) =>
       this.execute(COMMANDS.compare, { session, left, right });
-    this.restoreText = checkpoint => this.execute(COMMANDS.restoreText, { checkpoint });
+    this.restoreText = checkpoint => this.execute(COMMANDS.restoreText, { session, checkpoint });
   }
 
   /** For a tree, which tells by itself what became of it; only what can be done next is offered. */

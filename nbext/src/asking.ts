@@ -22,7 +22,7 @@ export async function askFork(branch: string): Promise<Action | null> {
   if ('message' in wish) {
     throw Object.assign(new Error(wish.message), { hint: wish.hint });
   }
-  return { op: 'fork', ...wish };
+  return { op: 'fork', branch, ...wish };
 }
 
 export interface RollbackWish {

@@ -1,14 +1,17 @@
 /** The commands of the palette, the toolbar and the shortcuts; each is about the notebook in front. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { COMMANDS, complain, PageLineage } from './acting';
+import type { ServerLineage } from './api';
 import { askBranch, askCheckpoint, askFork, askRollback } from './asking';
 import { type FollowedNotebook, IFollowing } from './follow';
 import { forkIcon, checkpointIcon, lineageIcon, rollbackIcon } from './icons';
 import type { BranchFacts, CheckpointView, LineageView } from './lineage/facts';
 import { IPreferences } from './preferences';
 import { Restorer } from './restoring';
+import { notebookOf } from './whose_document';
 import { currentBranch } from './words';
 
 type Args = ReadonlyPartialJSONObject;
@@ -117,7 +120,8 @@ export const commanding: JupyterFrontEndPlugin<void> = {
         const checkpoint = found(view, wanted);
         const wish = checkpoint && (await askRollback(page, branch.name, checkpoint));
         if (checkpoint && wish) {
-          await page.actAloud({ op: 'rollback', target: checkpoint.facts.id, ...wish });
+          const { id } = checkpoint.facts;
+          await page.actAloud({ op: 'rollback', target: id, branch: branch.name, ...wish });
         }
       },
       ({ view, branch }) => found(view, branch.head) !== null,
@@ -156,20 +160,14 @@ export const commanding: JupyterFrontEndPlugin<void> = {
       caption: "Put this notebook's cells back as they were then",
       icon: lineageIcon,
       isEnabled: () => (following.current?.view?.checkpoints.length ?? 0) > 0,
-      execute: async ({ checkpoint }) => {
-        const notebook = following.current;
-        const view = notebook?.view;
-        if (!notebook?.lineage || !view) {
-          return false;
-        }
-        const chosen =
-          typeof checkpoint === 'string'
-            ? found(view, checkpoint)
-            : await askCheckpoint('Restore the text of', 'Restore', view);
+      execute: async ({ session, checkpoint }) => {
         try {
-          return (
-            chosen !== null && (await restorer.restore(notebook.panel, notebook.lineage, chosen))
-          );
+          const { panel, lineage, view } = showing(following, session);
+          const chosen =
+            typeof checkpoint === 'string'
+              ? recorded(view, checkpoint)
+              : await askCheckpoint('Restore the text of', 'Restore', view);
+          return chosen !== null && (await restorer.restore(panel, lineage, chosen));
         } catch (error) {
           complain(error);
           return false;
@@ -187,6 +185,39 @@ export const commanding: JupyterFrontEndPlugin<void> = {
     });
   }
 };
+
+/**
+ * The notebook of a session, wherever it is on the page by now; without a session the one in front.
+ * Throws if there is none.
+ */
+function showing(
+  following: IFollowing,
+  session: unknown
+): { panel: NotebookPanel; lineage: ServerLineage; view: LineageView } {
+  const notebook = notebookOf(following, session);
+  const { lineage, view } = notebook ?? {};
+  if (!notebook || !lineage || !view) {
+    throw refusal('The notebook of that session is not open here.', 'Open it, and try again.');
+  }
+  return { panel: notebook.panel, lineage, view };
+}
+
+/** A checkpoint of a session, as `found` has it. Throws if there is none. */
+function recorded(view: LineageView, wanted: string): CheckpointView {
+  const checkpoint = found(view, wanted);
+  if (checkpoint === null) {
+    throw refusal(
+      'That checkpoint is not in the lineage of this notebook.',
+      'Choose another one in the panel.'
+    );
+  }
+  return checkpoint;
+}
+
+/** What is told of something that cannot be done, with what can be. */
+function refusal(message: string, hint: string): Error {
+  return Object.assign(new Error(message), { hint });
+}
 
 /** A checkpoint by its id or its label. */
 function found(view: LineageView, wanted: string): CheckpointView | null {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { BranchState, BranchView } from '../src/lineage/facts';
-import { documentOf } from '../src/whose_document';
+import { documentOf, notebookOf } from '../src/whose_document';
 
 const own = { view: { session: 's', key: '/home/a.ipynb' } };
 const lent = { view: { session: 't', key: '/home/a-ridge.ipynb' } };
@@ -31,4 +31,13 @@ test('a branch that was lent to a notebook that is not open here is shown by non
 
 test('a notebook that has no session shows no branch', () => {
   expect(documentOf([plain], session, branch('main', 'live'))).toBeNull();
+});
+
+test('what is asked about a session is about its notebook, whichever is in front', () => {
+  expect(notebookOf({ all, current: other }, 's')).toBe(own);
+  expect(notebookOf({ all, current: other }, 'gone')).toBeNull();
+});
+
+test('what is asked about no session is about the notebook in front', () => {
+  expect(notebookOf({ all, current: other }, undefined)).toBe(other);
 });

@@ -119,7 +119,7 @@ def test_a_rollback_shows_what_it_undoes_and_runs_nothing_of_that(
     tree.page.locator(".bp-go").dblclick()
     expect(tree.page.locator(".bp-message")).to_contain_text("Back at loaded in 110 ms.")
     acted = [each for each in tree.evaluate("demo.asked") if each["op"] == "rollback"]
-    assert acted == 2 * [{"op": "rollback", "target": "k1", "safety": True}]
+    assert acted == 2 * [{"op": "rollback", "target": "k1", "branch": "boost", "safety": True}]
 
 
 def test_a_rollback_that_cannot_be_foreseen_is_done_all_the_same_and_without_a_safety_if_so_wished(
@@ -137,6 +137,7 @@ def test_a_rollback_that_cannot_be_foreseen_is_done_all_the_same_and_without_a_s
     assert tree.evaluate("demo.asked.at(-1)") == {
         "op": "rollback",
         "target": "k1",
+        "branch": "boost",
         "safety": False,
     }
 

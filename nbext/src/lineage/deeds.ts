@@ -75,7 +75,8 @@ export class Deeds {
   private rollBack(subject: Subject): void {
     const isTip = subject.kind === 'tip';
     const label = isTip ? subject.branch.facts.head_label : titleOfSubject(subject);
-    const current = this.view()?.current ?? 'the notebook';
+    const branch = this.view()?.current ?? null;
+    const current = branch ?? 'the notebook';
     const sheet = new Sheet(`Roll ${current} back to ${label}?`, 'Roll back', true);
     const told = sheet.say('');
     const safety = sheet.check('Save what is left first, so that this can be undone', true);
@@ -89,7 +90,13 @@ export class Deeds {
     sheet.onGo = () =>
       void this.act(
         sheet,
-        { op: 'rollback', target: idOf(subject), safety: safety.checked },
+        // By its name: the notebook may be on another by the time that this is agreed to.
+        {
+          op: 'rollback',
+          target: idOf(subject),
+          ...(branch === null ? {} : { branch }),
+          safety: safety.checked
+        },
         current
       );
     this.desk.lay(sheet);

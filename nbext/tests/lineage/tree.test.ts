@@ -131,9 +131,11 @@ test('a rollback is previewed, then confirmed, and twice clicked done once', asy
   await soon();
   expect(found('.bp-told').textContent).toBe('1 cell is undone');
   expect(acted).toEqual([]);
+  // Asked about boost, and agreed to when the notebook has gone on as another.
+  tree.show({ ...small(), current: 'main' });
   found('.bp-go').click();
   found('.bp-go').click();
-  expect(acted).toEqual([{ op: 'rollback', target: 'k1', safety: true }]);
+  expect(acted).toEqual([{ op: 'rollback', target: 'k1', branch: 'boost', safety: true }]);
   settle.resolve({ total_ms: 110, checkpoint: { label: 'loaded' } });
   await soon();
   expect(host.querySelector('.bp-sheet')).toBeNull();
