@@ -27,6 +27,7 @@ MAX_SOCKETS = 64
 # Why a socket is closed: the server leaves; then, in the range that is an application's own, that
 # the session is on record no longer, and that it cannot be shown.
 LEAVING, GONE, FAILED = 1001, 4404, 4500
+_LEAVES = "the Jupyter server is shutting down"
 _MAX_REASON_BYTES = 120
 _MAX_SAID = 100
 
@@ -37,6 +38,8 @@ class Live:
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
         self._tasks: dict[LiveHandler, asyncio.Task[None]] = {}
+        # A server answers for as long as its kernels take to save, and its pages come back at once.
+        self.closing = False
 
     @property
     def full(self) -> bool:
@@ -45,6 +48,9 @@ class Live:
 
     def add(self, socket: "LiveHandler", session: SessionId) -> None:
         """Push a session to a socket from now on."""
+        if self.closing:
+            socket.close(LEAVING, _LEAVES)
+            return
         task = asyncio.create_task(self._push(socket, session), name=f"branchpoint-live-{session}")
         self._tasks[socket] = task
         task.add_done_callback(lambda _: self._tasks.pop(socket, None))
@@ -56,9 +62,10 @@ class Live:
 
     async def close(self) -> None:
         """Close every socket; return once nothing is under way any more."""
+        self.closing = True
         there = dict(self._tasks)
         for socket, task in there.items():
-            socket.close(LEAVING, "the Jupyter server is shutting down")
+            socket.close(LEAVING, _LEAVES)
             task.cancel()
         await asyncio.gather(*there.values(), return_exceptions=True)
         await self._watching.close()
@@ -105,6 +112,8 @@ class LiveHandler(  # pyright: ignore[reportIncompatibleMethodOverride]
     @may("read")
     async def get(self) -> None:
         """Become a websocket, if the session is on record and there is room."""
+        if self.live.closing:
+            raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, _LEAVES, "start it again")
         self._session = await self.session_asked_for()
         self.by_patches = self.get_query_argument("patches", "") == "1"
         if self.live.full:

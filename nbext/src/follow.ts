@@ -137,10 +137,10 @@ export class FollowedNotebook implements IDisposable {
     }
   }
 
-  /** A kernel that has not answered yet has no session, and need not be asked about. */
+  /** A kernel that has not answered yet has no session, nor has a dead one: neither is asked about. */
   private async ofKernel(kernel: Kernel.IKernelConnection): Promise<string | null> {
-    const isStarting = ['unknown', 'starting', 'restarting', 'autorestarting'];
-    return isStarting.includes(kernel.status) ? null : this.server.sessionOf({ kernel: kernel.id });
+    const without = ['unknown', 'starting', 'restarting', 'autorestarting', 'dead'];
+    return without.includes(kernel.status) ? null : this.server.sessionOf({ kernel: kernel.id });
   }
 
   /**

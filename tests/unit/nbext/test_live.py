@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.support.front_end import in_a_loop
-from tests.unit.lineage.facts import a_branch, a_checkpoint, a_session
+from tests.unit.lineage.facts import SESSION, a_branch, a_checkpoint, a_session
 from tests.unit.nbext.serving import (
     Server,
     closed,
@@ -22,7 +23,9 @@ from tests.unit.nbext.serving import (
 from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketClientConnection
 
-from branchpoint_nbext.living import FAILED, GONE, LEAVING, MAX_SOCKETS
+from branchpoint_nbext.living import FAILED, GONE, LEAVING, MAX_SOCKETS, Live, LiveHandler
+from branchpoint_nbext.watching import Watching
+from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage.journal import Journal
 
 
@@ -212,6 +215,18 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
 
 def test_a_server_that_stops_closes_its_websockets(stopped: Stopped) -> None:
     assert stopped.code == LEAVING
+
+
+@in_a_loop
+async def test_nothing_is_pushed_to_a_page_that_comes_back_while_the_server_stops(
+    home: Home,
+) -> None:
+    live = Live(Watching(lambda: home))
+    await live.close()
+    came_back = Mock(spec=LiveHandler)
+    live.add(came_back, a_session().id)
+    came_back.close.assert_called_once_with(LEAVING, "the Jupyter server is shutting down")
+    assert f"branchpoint-live-{SESSION}" not in {it.get_name() for it in asyncio.all_tasks()}
 
 
 def test_a_server_that_stops_leaves_nothing_under_way(stopped: Stopped) -> None:
