@@ -82,6 +82,8 @@ async def test_figures_are_told_to_who_is_seen_and_seldom_to_who_is_not(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("branchpoint_nbext.watching.QUICK_S", 0.05)
+    # However slow the host is, whoever is not seen is told of nothing within the test.
+    monkeypatch.setattr("branchpoint_nbext.watching.SLOW_S", 3600.0)
     watching = Watching(lambda: home)
     is_seen = False
     async with (
