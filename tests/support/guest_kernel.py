@@ -39,6 +39,8 @@ def guest_environment(folder: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("kernel", "vmruntime")),
         "BRANCHPOINT_HOOK_SOCKET": str(folder / "hook"),
         "IPYTHONDIR": str(folder / "ipython"),
+        # Of its own: parso (0.8) fails on a file there that another kernel is writing.
+        "XDG_CACHE_HOME": str(folder / "cache"),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
 
