@@ -1,5 +1,7 @@
 """A checkpoint that cannot be had on this host: it is said why, and nothing of it is left."""
 
+import errno
+import io
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,13 @@ from tests.unit.storage.moving import (
     take_in,
 )
 
-from branchpoint_vmruntime.errors import IncompatibleError, StorageError, UsageError
+from branchpoint_vmruntime.errors import (
+    DamagedError,
+    HostError,
+    IncompatibleError,
+    StorageError,
+    UsageError,
+)
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.guest_image import ROOT, GuestImage
 from branchpoint_vmruntime.image.progress import SilentProgress
@@ -155,6 +163,48 @@ def test_an_import_that_goes_on_is_not_swept(file: Path, here: Home) -> None:
 
     importing.import_file(here, file, progress=Sweeping(), facts=same_facts)
     assert swept == []
+
+
+class Failing(io.FileIO):
+    """A file on a disk that fails from somewhere on."""
+
+    good_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """As far as it can be read."""
+        if self.tell() >= self.good_bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(size)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_file_that_its_disk_does_not_give_is_named_and_nothing_is_left(
+    file: Path, here: Home, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    def opened(path: Path) -> Failing:
+        failing = Failing(path)
+        failing.good_bytes = round(share * (path.stat().st_size - 32))
+        return failing
+
+    before = files_in(here)
+    monkeypatch.setattr(importing, "_open", opened)
+    with pytest.raises(DamagedError) as refused:
+        take_in(here, file)
+    assert str(refused.value) == f"{str(file)!r}: it cannot be read: Input/output error"
+    assert "nothing was imported" in refused.value.hint
+    assert files_in(here) - {"layers/base"} == before
+
+
+def test_a_home_that_its_disk_does_not_take_is_named(
+    file: Path, here: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(layer_intake.LayerIntake, "take", fails)
+    with pytest.raises(HostError) as refused:
+        take_in(here, file)
+    assert str(refused.value) == f"{str(here.root)!r} cannot be used: Input/output error"
 
 
 def test_what_is_not_a_file_is_refused_in_words(here: Home, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def import_file(
             reader = PackageReader(source)
             return _Import(home, file, reader, journal, progress, facts).run(name)
     except OSError as error:
-        raise _in_words(error) from error
+        raise _in_words(error, home) from error
     except DamagedError as error:
         raise DamagedError(f"{str(file)!r}: {error}", hint=error.hint) from error
 
@@ -354,9 +354,11 @@ def _require_space(home: Home, package: Package, *, with_image: bool) -> None:
         )
 
 
-def _in_words(error: OSError) -> BranchpointError:
+def _in_words(error: OSError, home: Home) -> BranchpointError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError("the disk is full", hint="free some space; nothing was imported")
+    place = home.root if error.filename is None else os.fsdecode(error.filename)
     return HostError(
-        f"the import failed: {error}", hint="nothing was imported; see what the error names"
+        f"{str(place)!r} cannot be used: {error.strerror or error}",
+        hint="nothing was imported; look at the disk it is on, and at who may use it",
     )

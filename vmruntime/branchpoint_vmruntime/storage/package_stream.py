@@ -248,7 +248,7 @@ class _Source:
         self._left = max(0, os.fstat(file.fileno()).st_size - _DIGEST_BYTES)
 
     def take(self, count: int) -> bytes:
-        data = self._file.read(min(count, self._left))
+        data = self._read(min(count, self._left))
         self._left -= len(data)
         self._digest.update(data)
         return data
@@ -259,8 +259,18 @@ class _Source:
     def check(self) -> None:
         if self._left:
             raise _cut_short()
-        if self._file.read() != self._digest.digest():
+        if self._read(-1) != self._digest.digest():
             raise _damaged("its bytes are not those that were written: the checksum is wrong")
+
+    def _read(self, count: int) -> bytes:
+        try:
+            return self._file.read(count)
+        except OSError as error:
+            # Or else it would pass for an error of the home that is written to.
+            raise DamagedError(
+                f"it cannot be read: {error.strerror}",
+                hint="look at the disk it is on, or fetch it once more; nothing was imported",
+            ) from error
 
 
 def _damaged(why: str) -> DamagedError:
