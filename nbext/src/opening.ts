@@ -6,6 +6,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import type { Contents } from '@jupyterlab/services';
 import { COMMANDS, complain, tell } from './acting';
 import type { Lineages } from './api';
 import { askBranch } from './asking';
@@ -67,7 +68,7 @@ export const opening: JupyterFrontEndPlugin<void> = {
  * user thought better of it.
  */
 async function open(app: JupyterFrontEnd, following: IFollowing, wish: Wish): Promise<boolean> {
-  const there = await openedAlready(following.server, wish);
+  const there = await openedAlready(following, app.serviceManager.contents, wish);
   const path = there ?? (await copyFor(wish, following));
   if (path === null) {
     return false;
@@ -115,29 +116,62 @@ async function askUnsaved(branch: string, path: string): Promise<boolean> {
 }
 
 /** Where the notebook is that continues a branch; null if none does, or it cannot be reached. */
-async function openedAlready(server: Lineages, { session, branch }: Wish): Promise<string | null> {
+async function openedAlready(
+  { all, server }: IFollowing,
+  contents: Contents.IManager,
+  { session, branch }: Wish
+): Promise<string | null> {
   const { branches } = await server.view(session);
   const key = branches.find(({ facts }) => facts.name === branch)?.lent_to ?? '';
   if (key === '') {
     return null;
   }
-  const sessions = await server.sessions();
-  return sessions.find(it => it.key === key)?.path ?? null;
+  // One that was renamed since has the key that it was started by all the same.
+  const here = all.find(({ view }) => view?.key === key);
+  if (here) {
+    return here.panel.context.path;
+  }
+  const path = (await server.sessions()).find(it => it.key === key)?.path ?? null;
+  return path !== null && (await isThere(contents, path)) ? path : null;
+}
+
+async function isThere(contents: Contents.IManager, path: string): Promise<boolean> {
+  try {
+    await contents.get(path, { content: false });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**
  * Has the kernel of a notebook end when that is closed, for as long as it continues a branch. Others
- * run on, as JupyterLab has it.
+ * end or run on, as the user has set it.
  */
 class Closing {
   private asked: string | null = null;
+  private lent = false;
+  /** What somebody else has set, and whether it is set by this just now. */
+  private wanted: boolean;
+  private setting = false;
 
   constructor(
     private readonly panel: NotebookPanel,
     private readonly server: Lineages
   ) {
-    panel.sessionContext.statusChanged.connect(this.look, this);
+    const { sessionContext } = panel;
+    this.wanted = sessionContext.kernelPreference.shutdownOnDispose ?? false;
+    // JupyterLab sets it for all notebooks anew with each change of its settings.
+    sessionContext.kernelPreferenceChanged.connect(this.onPreference, this);
+    sessionContext.statusChanged.connect(this.look, this);
     this.look();
+  }
+
+  private onPreference(): void {
+    if (!this.setting) {
+      this.wanted = this.panel.sessionContext.kernelPreference.shutdownOnDispose ?? false;
+      this.apply();
+    }
   }
 
   private look(): void {
@@ -150,23 +184,46 @@ class Closing {
     const note: unknown = this.panel.model?.getMetadata(NOTE);
     if (isWish(note)) {
       this.asked = kernel;
-      void this.decide(note);
+      void this.decide(note, kernel);
     }
   }
 
-  private async decide({ session }: Wish): Promise<void> {
-    const { context, sessionContext } = this.panel;
+  private async decide({ session }: Wish, kernel: string): Promise<void> {
     let lent = false;
     try {
-      const { branches } = await this.server.view(session);
-      lent = branches.some(({ lent_to }) => lent_to !== '' && isOf(lent_to, context.localPath));
+      const [{ branches }, key] = await Promise.all([
+        this.server.view(session),
+        this.keyOf(kernel)
+      ]);
+      const path = this.panel.context.localPath;
+      lent = branches.some(
+        ({ lent_to }) => lent_to !== '' && (lent_to === key || isOf(lent_to, path))
+      );
     } catch {
       // Whoever cannot be asked may be there again with the next kernel.
       this.asked = null;
     }
-    if (!this.panel.isDisposed) {
-      const preference = sessionContext.kernelPreference;
-      sessionContext.kernelPreference = { ...preference, shutdownOnDispose: lent };
+    this.lent = lent;
+    this.apply();
+  }
+
+  /** The key that the session of a kernel was started by, whatever its notebook is called now. */
+  private async keyOf(kernel: string): Promise<string | null> {
+    const own = await this.server.sessionOf({ kernel });
+    return own === null ? null : (await this.server.view(own)).key;
+  }
+
+  private apply(): void {
+    if (this.panel.isDisposed) {
+      return;
+    }
+    const { sessionContext } = this.panel;
+    const preference = sessionContext.kernelPreference;
+    const ends = this.lent || this.wanted;
+    if ((preference.shutdownOnDispose ?? false) !== ends) {
+      this.setting = true;
+      sessionContext.kernelPreference = { ...preference, shutdownOnDispose: ends };
+      this.setting = false;
     }
   }
 }

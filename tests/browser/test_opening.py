@@ -27,6 +27,14 @@ STATUS = "window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStat
 ENDS_WITH_IT = (
     "window.jupyterapp.shell.currentWidget.sessionContext.kernelPreference.shutdownOnDispose"
 )
+# JupyterLab tells every notebook anew what is set for all when any of that changes.
+CHANGE_SETTINGS = """() => {
+    const { sessionContext } = window.jupyterapp.shell.currentWidget;
+    const told = new Promise(resolve => sessionContext.kernelPreferenceChanged.connect(resolve));
+    window.jupyterapp.commands.execute('notebook:toggle-autoclosing-brackets');
+    return told.then(() => true);
+}"""
+RENAME = "window.jupyterapp.shell.currentWidget.context.rename('renamed.ipynb')"
 
 
 def ridge_of(home: Home) -> BranchRecord:
@@ -65,9 +73,14 @@ def test_a_branch_is_continued_in_a_notebook_of_its_own_until_that_is_closed(
     notebook.picture("opening-there")
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     notebook.wait_until(lambda: page.evaluate(ENDS_WITH_IT))
+    page.evaluate(CHANGE_SETTINGS)
+    assert page.evaluate(ENDS_WITH_IT)
+    page.evaluate(RENAME)
+    notebook.open(lab, "lab/workspaces/renamed/tree/renamed.ipynb")
+    notebook.wait_until(lambda: page.evaluate(ENDS_WITH_IT))
     page.evaluate("window.jupyterapp.commands.execute('application:close')")
     notebook.wait_until(lambda: ridge_of(home).state is BranchState.PAUSED)
-    notebook.wait_until(lambda: page.evaluate(IN_FRONT) == "demo.ipynb")
+    notebook.open(lab, "lab/workspaces/opening/tree/demo.ipynb")
     notebook.picture("opening-returned")
     notebook.run_cell(2)
     notebook.run_cell(3)
