@@ -60,7 +60,8 @@ class Interrupts:
             pump = self._pumps.of(self._session.branch(branch))
         except BranchpointError:
             return
-        if not pump.executes:
+        # Also of a fork in the background, whose cell no interrupt of the user's is meant for.
+        if not pump.executes and not pump.occupied:
             return
         asker = pump.asker()
         if asker is not None and asker.header is not None:

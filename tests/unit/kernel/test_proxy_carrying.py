@@ -8,6 +8,7 @@ from tests.support.carrying import CarryingKernel, Running, start
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 from tests.unit.kernel.test_proxy_calls import ask, magic, names, until
 
+from branchpoint_vmruntime.errors import BudgetError
 from branchpoint_vmruntime.lineage import CheckpointKind
 
 
@@ -296,6 +297,27 @@ async def test_a_branch_left_for_a_fork_at_its_cell_is_saved_by_itself_at_once()
         assert (saved.kind, saved.branch) == (CheckpointKind.AUTO, "main")
         assert saved.moment.cell is not None
         assert saved.moment.cell.source == "x = 1\n%switch left"
+        left.end()
+
+
+@in_a_loop
+async def test_a_fork_at_its_cell_whose_budget_is_used_up_is_interrupted_and_told_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notebook() as notebook:
+        running, left = await fork_running(notebook)
+        running.end()
+        await notebook.answer(running.id)
+        interrupted = asyncio.Event()
+
+        async def interrupt() -> None:
+            interrupted.set()
+
+        monkeypatch.setattr(notebook.session.branch("left"), "interrupt", interrupt)
+        used_up = BudgetError("left has run for as long as it may", hint="raise it")
+        notebook.session.outside.stopping.on_stop("left", used_up)
+        await notebook.wait_output(running.id, "for as long as it may")
+        await interrupted.wait()
         left.end()
 
 
