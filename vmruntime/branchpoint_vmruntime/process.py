@@ -11,8 +11,12 @@ from pathlib import Path
 _LOG_TAIL = 2000
 _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")
 
+# QEMU has the disk of every checkpoint of a line open. It leaves its soft limit as it finds it (seen
+# in 7.2), which is often 1024: a branch with as many could be saved no more.
+_MANY_FILES = 'ulimit -Sn "$(ulimit -Hn)" 2>/dev/null'
+
 # Linux sends no signal for a parent that had died before it was asked to.
-_START_UNLESS_ORPHANED = '[ "$PPID" = "$0" ] && exec "$@"'
+_START_UNLESS_ORPHANED = f'{_MANY_FILES}; [ "$PPID" = "$0" ] && exec "$@"'
 
 # At a stop and at a reboot systemd sends them to every process of a unit at once. They are for the
 # owner to heed: it saves its machines first, and ends them by SIGKILL. QEMU leaves blocked what it

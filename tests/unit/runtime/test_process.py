@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -194,3 +195,17 @@ async def test_what_ends_a_whole_group_of_processes_leaves_it_to_its_owner(tmp_p
     await ended(process)
     assert process.describe_end() == "QEMU ended with status 3"
     assert not enough & signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@in_a_loop
+async def test_it_may_have_as_many_files_open_as_the_host_lets_it(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1), hard))
+    try:
+        process = start(tmp_path, ["sh", "-c", "ulimit -Sn"])
+        await ended(process)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] != hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    allowed = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    assert (tmp_path / "qemu.log").read_text().strip() == allowed
