@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         note("▶", f"carry it on: branchpoint resume --session {made.session.id}"),
     ]
     if manifest is not None:
-        lines.append(note("", f"what its machine has to be is in {manifest}", "add to it there"))
+        lines.append(note("●", f"what its machine has to be is in {manifest}", "add to it there"))
     if made.took_image:
         lines.append(note("⚠", "its image is this home's now: fresh machines start from it too"))
     show(facts, options, console, *lines)
