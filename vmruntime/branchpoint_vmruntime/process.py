@@ -11,7 +11,7 @@ from pathlib import Path
 _LOG_TAIL = 2000
 _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")
 
-# QEMU has the disk of every checkpoint of a line open. It leaves its soft limit as it finds it (seen
+# QEMU has the disk of each checkpoint of a line open. It leaves its soft limit as it finds it (seen
 # in 7.2), which is often 1024: a branch with as many could be saved no more.
 _MANY_FILES = 'ulimit -Sn "$(ulimit -Hn)" 2>/dev/null'
 
