@@ -217,6 +217,12 @@ async def until(notebook: Notebook, condition: Callable[[], bool]) -> None:
             await notebook.listen(0.05)
 
 
+def stands_still(pid: int) -> bool:
+    """Whether a process was stopped: one thread is, and the others only once that has run."""
+    states = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(state.rpartition(")")[2].split()[0] == "T" for state in states)
+
+
 async def ask_in(calls: Any, payload: str) -> dict[str, Any]:
     return await calls.answered(calls.ask({"do": "result", "payload": payload}))
 
@@ -235,6 +241,7 @@ async def test_what_an_option_printed_is_waited_for_although_its_result_came_lon
         branch = session.branch("explore-1-1")
         guest = branch.kernel.guest
         guest.signal(signal.SIGSTOP)
+        await until(notebook, lambda: stands_still(guest.kernel.pid))
         sent = guest.sent
         assert (await ask_in(branch.calls, "p1"))["status"] == "ok"
         await until(notebook, lambda: guest.sent > sent)
