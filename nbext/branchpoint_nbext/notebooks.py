@@ -3,6 +3,8 @@
 A path from a page is what the server's contents manager makes of it, and nothing outside of that.
 """
 
+import asyncio
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -14,12 +16,14 @@ from typing import Any, Self
 
 from jupyter_core.utils import ensure_async
 from jupyter_server.base.handlers import JupyterHandler
+from tornado.web import HTTPError
 
 from branchpoint_nbext.refusing import RefusalError
 from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.lineage import SessionId, SessionRecord
 
+_log = logging.getLogger(__name__)
 _BESIDE = re.compile(r" \([1-9][0-9]*\)$")
 _SUFFIX = ".ipynb"
 
@@ -81,6 +85,24 @@ class Notebooks:
             number += 1
             path = f"{stem}-{number}{_SUFFIX}"
         return path
+
+    async def withdraw(self, path: str) -> None:
+        """Have a notebook that was made just now be no more. What that meets is logged, not raised.
+
+        A contents manager would put it into the user's trash, or keep it where there is none.
+        """
+        try:
+            await asyncio.to_thread(Path(self.key_of(path)).unlink)
+        except FileNotFoundError:
+            await self._delete(path)
+        except OSError:
+            _log.warning("the copy %r is left behind", path, exc_info=True)
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await ensure_async(self.contents.delete(path))
+        except (OSError, HTTPError):
+            _log.warning("the copy %r is left behind", path, exc_info=True)
 
     async def _hidden(self, path: str) -> bool:
         if self.contents.allow_hidden:

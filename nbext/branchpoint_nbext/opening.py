@@ -86,7 +86,7 @@ class OpenBranchHandler(BranchpointHandler):
         try:
             await lend(home, found, notebooks.key_of(made))
         except Exception:
-            await ensure_async(notebooks.contents.delete(made))
+            await notebooks.withdraw(made)
             raise
         self.answer({"path": made, "cells": len(content["cells"])})
 

@@ -120,7 +120,8 @@ function ofBranch(branch: BranchView, view: LineageView, service: Can, closed: s
     offer('diff', 'Diff with now\u2026', 'Files, variables and packages', blind(view) || notSeen)
   ];
   if (service.openBranch) {
-    list.push(offer('open', 'Open as notebook', 'A notebook of its own continues it', noOther));
+    const why = noOther || (state === 'lent' ? '' : runs);
+    list.push(offer('open', 'Open as notebook', 'A notebook of its own continues it', why));
   }
   if (service.compareBranches) {
     list.push(offer('compare', 'Side by side', 'Both notebooks beside each other', noOther));

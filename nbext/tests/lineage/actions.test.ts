@@ -53,6 +53,12 @@ test('what is parked is resumed, not paused', () => {
   expect(parked.get('checkpoint')?.can).toBe(false);
 });
 
+test('a busy branch is not opened as a notebook, unless to show the one that has it', () => {
+  const { facts } = aBranch('idea', 'k1');
+  expect(can(tip('live', { facts: { ...facts, busy: true } }))).not.toContain('open');
+  expect(can(tip('lent', { facts: { ...facts, state: 'lent', busy: true } }))).toContain('open');
+});
+
 test('a busy branch is not paused', () => {
   const busy = aBranch('idea', 'k1');
   const list = tip('live', { facts: { ...busy.facts, busy: true } });

@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections.abc import Generator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import nbformat
 import pytest
@@ -12,8 +14,10 @@ from tests.support.front_end import in_a_loop
 from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint, a_session
 from tests.unit.nbext.serving import Answer, Server, owner_of
 from tests.unit.nbext.test_documents import CELLS
+from tornado.web import HTTPError
 
 from branchpoint_nbext.documents import NOTE
+from branchpoint_nbext.notebooks import Notebooks
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.lineage import BranchState, Cell, CheckpointKind, Moment
 from branchpoint_vmruntime.lineage.journal import Journal
@@ -135,6 +139,19 @@ async def test_a_branch_that_cannot_be_lent_leaves_no_copy(server: Server) -> No
     assert answer.status == 400
     assert answer.json == {"message": "a cell runs in ridge", "hint": "wait for it"}
     assert files(server) == ["a.ipynb"]
+
+
+@in_a_loop
+async def test_a_copy_that_is_withdrawn_is_not_put_into_the_trash(tmp_path: Path) -> None:
+    contents = Mock(**{"delete.side_effect": HTTPError(400, "send2trash failed")})
+    notebooks = Notebooks(contents, tmp_path, lambda _: str(tmp_path))
+    copy = tmp_path / "a-ridge.ipynb"
+    copy.write_text("{}")
+    await notebooks.withdraw("a-ridge.ipynb")
+    assert not copy.exists()
+    # Of one that is no file here, nothing that goes wrong hides why it was withdrawn.
+    await notebooks.withdraw("a-ridge.ipynb")
+    contents.delete.assert_called_once_with("a-ridge.ipynb")
 
 
 @in_a_loop
