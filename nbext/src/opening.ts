@@ -2,7 +2,11 @@
  * Opens a branch as a notebook: a copy of the document, on a kernel that continues the branch.
  * Closed, or with its kernel shut down, it gives the branch back.
  */
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  ILabShell,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
@@ -14,6 +18,7 @@ import { IFollowing } from './follow';
 import { lineageIcon } from './icons';
 import { isOf, openable } from './openable';
 import { savedFirst, saveInTurn } from './saving';
+import { wayBack } from './words';
 
 const KERNEL = 'branchpoint';
 const FACTORY = 'Notebook';
@@ -31,13 +36,16 @@ export const opening: JupyterFrontEndPlugin<void> = {
   description: 'Opens a branch as a notebook of its own.',
   autoStart: true,
   requires: [IFollowing, INotebookTracker],
-  optional: [ICommandPalette],
+  optional: [ICommandPalette, ILabShell],
   activate: (
     app: JupyterFrontEnd,
     following: IFollowing,
     notebooks: INotebookTracker,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    labShell: ILabShell | null
   ) => {
+    // Notebook 7 has another shell, with one notebook to a page.
+    const isPage = labShell === null;
     app.commands.addCommand(COMMANDS.openBranch, {
       label: 'Open Branch as Notebook…',
       caption: 'Continue a branch in a copy of this notebook, on a kernel of its own',
@@ -46,7 +54,7 @@ export const opening: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         try {
           const wish = isWish(args) ? args : await askWish(following);
-          return wish !== null && (await open(app, following, wish));
+          return wish !== null && (await open(app, following, wish, isPage));
         } catch (error) {
           complain(error);
           return false;
@@ -67,7 +75,12 @@ export const opening: JupyterFrontEndPlugin<void> = {
  * Open the copy beside what is in front; the notebook that has the branch, if one has. False if the
  * user thought better of it.
  */
-async function open(app: JupyterFrontEnd, following: IFollowing, wish: Wish): Promise<boolean> {
+async function open(
+  app: JupyterFrontEnd,
+  following: IFollowing,
+  wish: Wish,
+  isPage: boolean
+): Promise<boolean> {
   const there = await openedAlready(following, app.serviceManager.contents, wish);
   const path = there ?? (await copyFor(wish, following));
   if (path === null) {
@@ -84,7 +97,7 @@ async function open(app: JupyterFrontEnd, following: IFollowing, wish: Wish): Pr
   if (there !== null) {
     Notification.info(`${wish.branch} is open as ${name} already.`, { autoClose: 4000 });
   } else {
-    tell(`${wish.branch} is open as ${name}. Close it, and the branch is here again.`);
+    tell(`${wish.branch} is open as ${name}. ${wayBack(isPage)}`);
   }
   return true;
 }

@@ -44,3 +44,12 @@ export function stateSentence(view: LineageView): string {
   const state = branch.state === 'live' ? sessionState(view) : stateWords(branch.state);
   return `Branch ${branch.name}: ${state}. Machine memory: ${memoryWords(branch)}.`;
 }
+
+/**
+ * What gives a branch back that is open as a notebook. Where each notebook is a page of its own, as
+ * in Notebook 7, closing that ends no kernel.
+ */
+export function wayBack(isPage: boolean): string {
+  const deed = isPage ? 'Choose File, Close and Shut Down Notebook there' : 'Close it';
+  return `${deed}, and the branch is here again.`;
+}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { BranchFacts, BranchView, LineageView } from '../src/lineage/facts';
-import { currentBranch, memoryWords, sessionState, stateSentence } from '../src/words';
+import { currentBranch, memoryWords, sessionState, stateSentence, wayBack } from '../src/words';
 
 const branch = (facts: Partial<BranchFacts> = {}): BranchFacts => ({
   name: 'main',
@@ -69,5 +69,15 @@ test('memory is what is its own and what it shares, and none without a machine',
 test('the sentence has branch, state and memory', () => {
   expect(stateSentence(view())).toBe(
     'Branch main: idle. Machine memory: 9.2 MB own, 412 MB shared.'
+  );
+});
+
+test('a branch comes back once its notebook is closed, where that ends the kernel', () => {
+  expect(wayBack(false)).toBe('Close it, and the branch is here again.');
+});
+
+test('where closing a page ends no kernel, what does is named', () => {
+  expect(wayBack(true)).toContain(
+    'Close and Shut Down Notebook there, and the branch is here again.'
   );
 });
