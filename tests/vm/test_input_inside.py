@@ -41,6 +41,7 @@ def test_a_rollback_into_a_wait_for_input_asks_again(shared_kernel: LiveKernel) 
     assert shared_kernel.value("name") == "Grace"
 
 
+@pytest.mark.timeout(900)
 def test_a_hundred_rollbacks_in_quick_succession_leave_no_stale_message(
     shared_kernel: LiveKernel,
 ) -> None:
