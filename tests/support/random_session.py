@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
@@ -165,7 +165,12 @@ class RandomSession(RuleBasedStateMachine):
         pid = chance.choice(there)
         ran = has_run(pid)
         self._say(f"kill machine {there.index(pid)} of {len(there)}, which has run: {ran}")
-        os.kill(pid, signal.SIGKILL)
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            # One that stood by is ended beside what the session was asked for.
+            self._say("it has ended by itself")
+            return
         if ran:
             await self._hear_of_loss()
 
@@ -241,7 +246,9 @@ class RandomSession(RuleBasedStateMachine):
         if owner:
             await self._owner_dies()
         elif there := traces.machines(self._home, self._id):
-            os.kill(chance.choice(there), signal.SIGKILL)
+            # What is under way may have ended it first.
+            with suppress(ProcessLookupError):
+                os.kill(chance.choice(there), signal.SIGKILL)
         answer = (await asyncio.gather(under_way, return_exceptions=True))[0]
         self._say(f"it came to: {answer!r:.200}")
         if isinstance(answer, BaseException):

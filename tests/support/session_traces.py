@@ -12,7 +12,7 @@ from branchpoint_vmruntime.leaks import running_machines
 from branchpoint_vmruntime.lineage import BranchRecord, Checkpoint, SessionId, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 
-_PATIENCE_MS = 60_000
+_PATIENCE_MS = 240_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.support import session_traces as traces
 from tests.support.front_end import in_a_loop
 from tests.support.live_kernel import is_qemu, qemu_processes, wait_until
 
@@ -48,20 +49,7 @@ async def owned(home: Home, key: str, *, fresh: bool = True) -> AsyncGenerator[O
     try:
         yield opened
     finally:
-        end(opened.pid, signal.SIGKILL)
-
-
-def end(pid: int, number: int) -> None:
-    """Send a signal, and wait until that process has gone; nothing if it has already."""
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        signal.pidfd_send_signal(process, number)
-        assert wait_until(lambda: is_gone(pid)), "the owner did not end"
-    finally:
-        os.close(process)
+        traces.end(opened.pid, signal.SIGKILL)
 
 
 def is_gone(pid: int) -> bool:
@@ -123,7 +111,7 @@ async def test_what_a_killed_owner_had_is_carried_on_from_its_checkpoint(home: H
             saved = await it.checkpoint(LABEL)
         machines = [pid for pid in qemu_processes(home.root) if is_child(pid, opened.pid)]
         assert machines
-        end(opened.pid, signal.SIGKILL)
+        traces.end(opened.pid, signal.SIGKILL)
     assert wait_until(lambda: not any(map(is_qemu, machines))), "a machine outlived its owner"
     assert shown(home, opened).owner is None
     assert {leak.session for leak in overview(home).leaks} == {opened.id}
@@ -147,7 +135,7 @@ async def test_an_owner_that_is_told_to_terminate_saves_and_goes_on_from_that_ve
             await it.run("x = 1")
             await it.checkpoint()
             await it.run("x = 2")
-        await asyncio.to_thread(end, opened.pid, signal.SIGTERM)
+        await asyncio.to_thread(traces.end, opened.pid, signal.SIGTERM)
     assert states(home, opened) == {"main": BranchState.PAUSED}
     assert not home.control(opened.id).exists()
     assert not (home.live / opened.id).exists()
@@ -173,7 +161,7 @@ async def test_an_owner_saves_although_its_machines_were_told_to_terminate_with_
         for number in (signal.SIGTERM, signal.SIGHUP):
             for pid in machines:
                 os.kill(pid, number)
-        await asyncio.to_thread(end, opened.pid, signal.SIGTERM)
+        await asyncio.to_thread(traces.end, opened.pid, signal.SIGTERM)
         assert wait_until(lambda: not any(map(is_qemu, machines))), "a machine outlived its owner"
     assert states(home, opened) == {"main": BranchState.PAUSED}
     async with (
