@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.homes import lend_base, lend_images
-from tests.support.live_kernel import Cell, LiveKernel, live_kernel, wait_until
+from tests.support.live_kernel import Cell, LiveKernel, command_line, live_kernel, wait_until
 from tests.support.small_disk import Kind, NotMountedError, SmallDisk, small_disk
 
 from branchpoint_vmruntime.home import Home
@@ -44,10 +44,17 @@ def saved_kernel(disk: SmallDisk, session: str, cwd: Path) -> Generator[LiveKern
     with live_kernel(session, cwd=cwd, BRANCHPOINT_HOME=str(disk.home.root)) as started:
         started.run("x = 'before'\n%checkpoint saved\nx = 'after'")
         assert wait_until(lambda: len(disk.images()) == 1), "the image of `saved` was not made"
+        (image,) = map(str, disk.images())
+        # It sets room aside for its disk, which may not come to pass on a disk that is filled then.
+        assert wait_until(lambda: stands_by(started, image)), "no machine stands by for `saved`"
         yield started
         disk.free()
     # The images of a session that has ended are only a cache.
     shutil.rmtree(disk.home.flat)
+
+
+def stands_by(kernel: LiveKernel, image: str) -> bool:
+    return any(image.encode() in command_line(pid) for pid in kernel.processes)
 
 
 @pytest.fixture
