@@ -57,6 +57,12 @@ export class FollowedNotebook implements IDisposable {
     return !this.unreachable && (this.view === null || this.lineage?.connected === true);
   }
 
+  /** Whether a kernel is on its way that there is nothing to know of yet. */
+  get starting(): boolean {
+    const { kernelDisplayStatus, session } = this.context;
+    return !session?.kernel && ['initializing', 'starting'].includes(kernelDisplayStatus);
+  }
+
   /** Whether the session can be asked to do something. */
   get steerable(): boolean {
     return this.kernel === 'ours' && this.connected && this.view !== null && !!this.view.owner;

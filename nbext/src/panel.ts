@@ -181,11 +181,17 @@ export class LineagePanel extends Widget {
         words: 'Change kernel…',
         follow: changeKernel
       });
+    } else if (front.kernel === 'none' && front.starting) {
+      // Nothing tells that it failed to start, so there has to be a way to have another.
+      this.say('Its kernel is being started…', {
+        words: 'Choose another kernel…',
+        follow: changeKernel
+      });
     } else if (front.kernel === 'none') {
       const words =
         front.lineage === null
           ? 'This notebook has no kernel.'
-          : 'Its kernel has not been started: this is its lineage on record.';
+          : 'It has no running kernel: this is its lineage on record.';
       this.say(words, { words: 'Choose a kernel…', follow: changeKernel });
     } else if (view === null) {
       this.say('The machine of this notebook is being made ready…');

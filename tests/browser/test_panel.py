@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from tests.browser.conftest import OpenPage, Steer
 from tests.support.jupyter_server import JupyterServer
 from tests.support.live_kernel import wait_until
@@ -162,10 +162,27 @@ def test_a_session_that_is_removed_is_shown_no_longer(
     expect(listed).to_be_hidden()
     steering.notebook.choose("Kernel", "Shut Down Kernel")
     words = steering.panel.locator(".bp-Panel-words")
-    expect(words).to_contain_text("this is its lineage on record")
+    expect(words).to_contain_text("It has no running kernel: this is its lineage on record.")
     remove(home, "removed.ipynb")
     expect(words).to_contain_text("This notebook has no kernel.")
     expect(steering.row("main")).to_have_count(0)
+
+
+def test_a_kernel_that_is_being_started_is_said_to_be(steer: Steer) -> None:
+    steering = steer("starting", "x = 1")
+    words = steering.panel.locator(".bp-Panel-words")
+    steering.notebook.choose("Kernel", "Shut Down Kernel")
+    expect(words).to_contain_text("It has no running kernel")
+    asked: list[Route] = []
+    steering.page.route(
+        re.compile(r"/api/sessions(\?|$)"),
+        lambda it: asked.append(it) if it.request.method == "POST" else it.continue_(),
+    )
+    steering.ask_for_machine("Choose a kernel…")
+    expect(words).to_contain_text("Its kernel is being started…")
+    steering.notebook.wait_until(lambda: asked)
+    asked[0].continue_()
+    expect(words).to_be_hidden()
 
 
 def close(lab: JupyterServer, name: str) -> None:

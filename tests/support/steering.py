@@ -48,11 +48,15 @@ class Steering:
         shown = re.compile(f"^{re.escape(words)}$")
         self.dialog.locator(".jp-Dialog-button", has_text=shown).click()
 
-    def choose_machine(self, link: str) -> None:
+    def ask_for_machine(self, link: str) -> None:
         """Press what the panel offers to a notebook that is not in a machine, and choose one."""
         self.panel.get_by_role("button", name=link).click()
         self.dialog.get_by_role("combobox").select_option("Python 3 (microVM)")
         self.answer("Select")
+
+    def choose_machine(self, link: str) -> None:
+        """Ask for a machine in the panel, and wait until the notebook has it."""
+        self.ask_for_machine(link)
         expect(self.state).to_have_text(re.compile(r"^main · (.* · )?idle$"))
 
     def is_dirty(self) -> bool:
