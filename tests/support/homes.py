@@ -4,10 +4,12 @@ import contextlib
 import shutil
 import subprocess
 
+from branchpoint_vmruntime import Manifest
 from branchpoint_vmruntime.errors import UnknownNameError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import CheckpointId
 from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.store import Layer, MachineFacts
 
 
 def lend_images(lender: Home, borrower: Home) -> None:
@@ -29,7 +31,10 @@ def lend_tools(lender: Home, borrower: Home) -> None:
 
 
 def lend_base(lender: Home, borrower: Home) -> None:
-    """Give a home another's newest base checkpoint, files and record; nothing, if it has none."""
+    """Give a home another's newest base checkpoint, files and record; nothing, if it has none.
+
+    Of machines of the usual size: whoever needs another boots it.
+    """
     borrower.ensure()
     kept = borrower.layers / "base"
     kept.mkdir(mode=0o700, exist_ok=True)
@@ -38,11 +43,17 @@ def lend_base(lender: Home, borrower: Home) -> None:
         Journal.read(lender.database) as theirs,
         Journal.open(borrower.database) as ours,
     ):
-        names = [CheckpointId(folder.name) for folder in (lender.layers / "base").iterdir()]
-        bases = [record for name in names if (record := theirs.checkpoint(name))]
+        folders = lender.layers / "base"
+        names = [CheckpointId(folder.name) for folder in folders.iterdir()]
+        known = [record for name in names if (record := theirs.checkpoint(name))]
+        bases = [base for base in known if _is_usual(Layer(folders / base.id).facts())]
         if bases:
             newest = max(bases, key=lambda base: base.created_at)
             # cp, because Python's copy would fill the holes: a gigabyte instead of a quarter.
-            folder = lender.layers / "base" / newest.id
-            subprocess.run(["cp", "-r", "--sparse=always", folder, kept], check=True)
+            subprocess.run(["cp", "-r", "--sparse=always", folders / newest.id, kept], check=True)
             ours.add_checkpoint(newest, advance=None)
+
+
+def _is_usual(facts: MachineFacts) -> bool:
+    usual = Manifest().size
+    return (facts.memory_mib, facts.vcpus) == (usual.memory_mib, usual.vcpus)

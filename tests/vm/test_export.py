@@ -15,7 +15,7 @@ from branchpoint_vmruntime.errors import IncompatibleError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.guest_image import GuestImage
 from branchpoint_vmruntime.image.progress import SilentProgress
-from branchpoint_vmruntime.lineage import CheckpointId
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk
 from branchpoint_vmruntime.storage.digests import check
@@ -84,6 +84,12 @@ async def carry_on(home: Home, key: str) -> tuple[tuple[int, int], str]:
     return answer, str(notes).strip()
 
 
+async def usual_base(home: Home) -> Checkpoint:
+    """There may be others, of machines of another size."""
+    async with Runtime(home) as runtime:
+        return await runtime.base(Manifest())
+
+
 @pytest.fixture(scope="module")
 def second(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Home:
     """Another host's home: the same image, and a base that it made by itself."""
@@ -91,10 +97,9 @@ def second(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Home:
     made = Home(root, root / "run")
     lend_images(home, made)
     made.ensure()
-    with Journal.read(home.database) as theirs, Journal.open(made.database) as ours:
-        (folder,) = (home.layers / "base").iterdir()
-        base = theirs.checkpoint(CheckpointId(folder.name))
-        assert base is not None
+    with Journal.open(made.database) as ours:
+        base = asyncio.run(usual_base(home))
+        folder = home.layers / "base" / base.id
         own = CheckpointId("0123456789ab")
         (made.layers / "base").mkdir(mode=0o700)
         target = made.layers / "base" / own
