@@ -79,7 +79,7 @@ test('whoever does not want to wait for a look rolls back without it', async () 
   expect(unwanted?.aborted).toBe(false);
   without().click();
   expect(unwanted?.aborted).toBe(true);
-  expect(acted).toEqual([{ op: 'rollback', target: 'k1', safety: true }]);
+  expect(acted).toEqual([{ op: 'rollback', target: 'k1', branch: 'boost', safety: true }]);
   expect(without().hidden).toBe(true);
   expect(document.activeElement).toBe(found('.bp-go'));
   answer(TOLD);
