@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from branchpoint_kernel.awakening import Awakening
-from branchpoint_kernel.bundles import plain, resumption
+from branchpoint_kernel.bundles import Bundle, plain, resumption
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.commands import RunIn
 from branchpoint_kernel.conversations import Progress
@@ -118,19 +118,29 @@ class Fanout:
     async def run(self, request: Request, command: RunIn) -> dict[str, Any]:
         """Run the cell, show the outputs; the reply, an error if it failed in any branch."""
         branches = self._chosen(command)
+        notes: list[Bundle] = []
         if command.names is None and (lent := self._lent()):
-            self._publisher.display(request, plain(lent))
+            self._note(request, notes, plain(lent))
         self._wanted = frozenset(branch.name for branch in branches)
         try:
-            return await self._run(request, command, branches)
+            return await self._run(request, command, branches, notes)
         finally:
             self._wanted = frozenset()
 
+    def _note(self, request: Request, notes: list[Bundle], bundle: Bundle) -> None:
+        """Show what stays above the outputs, also once a preview has been cleared away."""
+        notes.append(bundle)
+        self._publisher.display(request, bundle)
+
     async def _run(
-        self, request: Request, command: RunIn, branches: list[Branch]
+        self,
+        request: Request,
+        command: RunIn,
+        branches: list[Branch],
+        notes: list[Bundle],
     ) -> dict[str, Any]:
         sides = [Column(branch.name) for branch in branches]
-        pumps = await self._reach(request, branches, sides)
+        pumps = await self._reach(request, branches, sides, notes)
         started_s = time.monotonic()
         previewed = asyncio.Event()
         preview = asyncio.create_task(self._preview(request, sides, previewed))
@@ -144,6 +154,8 @@ class Fanout:
         if previewed.is_set():
             # A front end that knows no updates still gets the result, in place of the preview.
             self._publisher.publish("clear_output", {"wait": True}, request.message.header)
+            for bundle in notes:
+                self._publisher.display(request, bundle)
         self._publisher.display(request, self._bundle(sides, total_ms))
         failed = [side for side in sides if side.status != "ok"]
         if not failed:
@@ -153,14 +165,18 @@ class Fanout:
         return {"status": "error", **failure}
 
     async def _reach(
-        self, request: Request, branches: list[Branch], sides: list[Column]
+        self,
+        request: Request,
+        branches: list[Branch],
+        sides: list[Column],
+        notes: list[Bundle],
     ) -> list[tuple[Pump, Column]]:
         """The kernels that the cell can run in; the other sides fail."""
         for side in sides:
             with _failing(side, sides):
                 resumed = await self._awakening.need(side.name)
                 if resumed is not None:
-                    self._publisher.display(request, resumption(self._session, resumed))
+                    self._note(request, notes, resumption(self._session, resumed))
         reached: list[tuple[Pump, Column]] = []
         # All of them are up by now; one may have gone again while another came up.
         for branch, side in zip(branches, sides, strict=True):

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 from tests.support.fake_branch import FakeBranch
-from tests.support.front_end import Notebook, in_a_loop, open_notebook
+from tests.support.front_end import Answer, Notebook, in_a_loop, open_notebook
 
+from branchpoint_kernel import pace
 from branchpoint_vmruntime.errors import BudgetError, DamagedError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
 
@@ -134,6 +135,21 @@ async def test_a_cell_in_several_branches_resumes_those_that_are_paused() -> Non
         answer = await notebook.run("%%branch all\nprint(x)")
         assert "▶ a resumed" in answer.text
         assert [run["status"] for run in answer.record["runs"]] == ["ok", "ok"]
+
+
+@in_a_loop
+async def test_what_a_cell_resumed_is_still_told_once_its_preview_has_been_cleared_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pace, "LEAST_REST_S", 0.0)
+    async with open_notebook() as notebook:
+        await notebook.run("%fork 1 --names a")
+        await notebook.run("%pause a")
+        answer = await notebook.run("%%branch a\nimport time; time.sleep(0.5); print('done')")
+        (cleared,) = [at for at, kind in enumerate(answer.types) if kind == "clear_output"]
+        left = Answer(answer.reply, answer.outputs[cleared:]).text
+        assert left.startswith("▶ a resumed")
+        assert "done" in left
 
 
 @in_a_loop
