@@ -14,6 +14,7 @@ import type { ServerLineage, SessionOverview } from './api';
 import { ClosedSessions, placeOf } from './closed_sessions';
 import { type FollowedNotebook, IFollowing } from './follow';
 import { lineageIcon } from './icons';
+import type { Zoom } from './lineage/controls';
 import { button, el, Written } from './lineage/dom';
 import type { LineageService, LineageView } from './lineage/facts';
 import { LineageTree } from './lineage/tree';
@@ -49,6 +50,7 @@ export class LineagePanel extends Widget {
   private chosen: Chosen | null = null;
   private front: FollowedNotebook | null = null;
   private situation = '';
+  private rowSize: Zoom;
 
   constructor(
     private readonly following: IFollowing,
@@ -57,6 +59,7 @@ export class LineagePanel extends Widget {
     private readonly contents: Contents.IManager
   ) {
     super();
+    this.rowSize = preferences.rowSize;
     this.id = 'branchpoint-panel';
     this.addClass('bp-Panel');
     this.title.icon = lineageIcon;
@@ -99,10 +102,13 @@ export class LineagePanel extends Widget {
   }
 
   private onPreferences(): void {
-    if (this.drawn !== null) {
-      this.drawn.tree.zoom = this.preferences.rowSize;
+    const { rowSize } = this.preferences;
+    // Any setting may have changed; a size that was chosen in the tree stays for all others.
+    if (this.drawn !== null && rowSize !== this.rowSize) {
+      this.drawn.tree.zoom = rowSize;
       this.refresh();
     }
+    this.rowSize = rowSize;
   }
 
   private async choose(session: SessionOverview): Promise<void> {

@@ -92,6 +92,23 @@ def test_rows_are_as_high_as_was_chosen(steering: Steering) -> None:
     assert heights["compact"] < heights["normal"] < heights["large"]
 
 
+def test_the_size_of_rows_that_was_chosen_in_the_tree_stays_when_something_else_is_set(
+    steering: Steering,
+) -> None:
+    listing = steering.panel.locator(".bp-listing")
+    before = listing.get_attribute("data-zoom")
+    steering.panel.get_by_role("button", name="Size of rows").click()
+    expect(listing).not_to_have_attribute("data-zoom", str(before))
+    chosen = str(listing.get_attribute("data-zoom"))
+    setting(steering, "memoryInStatusBar").uncheck()
+    back(steering)
+    expect(steering.state).to_have_text("main · idle")
+    expect(listing).to_have_attribute("data-zoom", chosen)
+    setting(steering, "memoryInStatusBar").check()
+    back(steering)
+    expect(steering.state).to_have_text(re.compile(r"^main · [\d.]+ [kMG]B · idle$"))
+
+
 def test_the_text_is_offered_to_be_restored_or_not(steering: Steering) -> None:
     offer = steering.page.get_by_role("button", name="Restore its text")
     steering.notebook.write_cell(0, "x = 3")
