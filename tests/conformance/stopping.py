@@ -118,7 +118,7 @@ def subshell_comm(kernel: FrontEnd) -> None:
     )
     comm = kernel.of("request 2", "comm_open")[-1].content["comm_id"]
     busy = kernel.execute(
-        "print('begun', flush=True)\nprint('moved while this ran:', gate.wait(600), slider.value)"
+        "print('begun', flush=True)\nprint('moved while this ran:', gate.wait(30), slider.value)"
     )
     kernel.wait_text(busy, "begun")
     update = {"method": "update", "state": {"value": 8}, "buffer_paths": list[str]()}
