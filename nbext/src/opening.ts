@@ -14,7 +14,7 @@ import type { Contents } from '@jupyterlab/services';
 import { COMMANDS, complain, tell } from './acting';
 import type { Lineages } from './api';
 import { askBranch } from './asking';
-import { IFollowing } from './follow';
+import { type FollowedNotebook, IFollowing } from './follow';
 import { lineageIcon } from './icons';
 import { isOf, openable } from './openable';
 import { savedFirst, saveInTurn } from './saving';
@@ -62,14 +62,24 @@ export const opening: JupyterFrontEndPlugin<void> = {
       }
     });
     palette?.addItem({ command: COMMANDS.openBranch, category: 'Branchpoint' });
-    const take = (panel: NotebookPanel): void => {
-      saveInTurn(panel.context);
-      void new Closing(panel, following.server);
-    };
-    notebooks.forEach(take);
-    notebooks.widgetAdded.connect((_, panel) => take(panel));
+    const close = (panel: NotebookPanel): Closing => new Closing(panel, following.server);
+    notebooks.forEach(close);
+    notebooks.widgetAdded.connect((_, panel) => void close(panel));
+    following.all.forEach(saveOursInTurn);
+    following.added.connect((_, notebook) => saveOursInTurn(notebook));
   }
 };
+
+/** Other notebooks are saved as JupyterLab has it: what we offer is offered for those of ours. */
+function saveOursInTurn(notebook: FollowedNotebook): void {
+  const look = (): void => {
+    if (notebook.kernel === 'ours') {
+      saveInTurn(notebook.panel.context);
+    }
+  };
+  notebook.changed.connect(look);
+  look();
+}
 
 /**
  * Open the copy beside what is in front; the notebook that has the branch, if one has. False if the

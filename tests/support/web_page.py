@@ -62,7 +62,13 @@ _KEEP_NOTIFICATIONS = """
         }
     }).observe(document, { subtree: true, childList: true, characterData: true });
 """
-_DIRTY = "window.jupyterapp.shell.currentWidget.context.model.dirty"
+_SAVE_AGAIN = """async () => {
+    const { context } = window.jupyterapp.shell.currentWidget;
+    if (context.model.dirty) {
+        await context.save();
+    }
+    return context.model.dirty;
+}"""
 _CELLS = f"[...{_NOTEBOOK}.model.cells]"
 _RUNNING = "cell => cell.executionState === 'running'"
 
@@ -120,8 +126,8 @@ class NotebookPage:
         # The server keeps the old one there until the new one is whole.
         aside = path.with_name(f".~{path.name}")
         self.wait_until(lambda: path.stat().st_mtime_ns != before and not aside.exists())
-        # It asks once more after that; an edit before the answer would count as saved.
-        self.wait_until(lambda: not self.page.evaluate(_DIRTY))
+        # It asks once more after that, and what comes before the answer stays unsaved.
+        self.wait_until(lambda: not self.page.evaluate(_SAVE_AGAIN))
 
     def wait_kernel(self, state: str) -> None:
         """Wait until the page shows that state of the kernel."""
