@@ -118,7 +118,7 @@ def test_a_second_page_a_reload_and_a_restarted_kernel_show_what_is(
     expect(other.row("second")).to_be_visible()
     other.notebook.open(lab, "lab/workspaces/other/tree/reloading.ipynb")
     # A workspace that was not stored yet is put together without the panel.
-    other.notebook.command("Show the Lineage")
+    other.show_panel()
     expect(other.row("second")).to_be_visible()
     notebook.choose("Kernel", "Restart Kernel…")
     steering.page.locator(".jp-Dialog .jp-mod-accept").click()

@@ -18,10 +18,12 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
+from playwright.sync_api import TimeoutError as PageTimeoutError
 from tests.support.jupyter_server import JupyterServer
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 180_000
+_SHORT_MS = 10_000
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -142,11 +144,21 @@ class NotebookPage:
 
     def command(self, label: str) -> None:
         """Choose a command of ours from the palette, once that can be done."""
-        self.page.keyboard.press("Control+Shift+C")
-        self.page.locator(".lm-CommandPalette-input").fill(f"branchpoint {label}")
+        words = self.page.locator(".lm-CommandPalette-input")
         # What cannot be done just now is listed all the same, and a click on it does nothing.
         able = self.page.locator(".lm-CommandPalette-item:not(.lm-mod-disabled)", has_text=label)
-        able.first.click()
+
+        def is_chosen() -> bool:
+            self.page.keyboard.press("Control+Shift+C")
+            try:
+                words.fill(f"branchpoint {label}", timeout=_SHORT_MS)
+                able.first.click(timeout=_SHORT_MS)
+            except PageTimeoutError:
+                return False
+            return True
+
+        # A page that has just been loaded turns to its notebook, and the palette goes.
+        self.wait_until(is_chosen)
 
     def cell(self, number: int) -> Locator:
         """A cell, counted from 0."""
