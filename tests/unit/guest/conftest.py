@@ -1,5 +1,6 @@
 """A machine around the test, as far as calls go."""
 
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,12 +13,20 @@ from branchpoint import interruption, waking
 
 
 @pytest.fixture
-def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[FakeCalls]:
+def unwoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module `branchpoint` knows of no waking: of none of another test's either."""
+    done = threading.Event()
+    done.set()
+    fresh: dict[str, object] = {"_told": None, "_callbacks": [], "_done": done, "_thread": None}
+    for name, value in fresh.items():
+        monkeypatch.setattr(waking, name, value)
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwoken: None) -> Generator[FakeCalls]:
     """Answers what the module `branchpoint` asks; this process is woken as `main`."""
     address = tmp_path / "calls.sock"
     monkeypatch.setenv(calls_of_the_module.ADDRESS_VARIABLE, str(address))
-    monkeypatch.setattr(waking, "_told", None)
-    monkeypatch.setattr(waking, "_callbacks", [])
     waking.adopt("main", 0, "inc-1", "s-1", "start")
     fake = FakeCalls(address)
     yield fake
@@ -25,12 +34,12 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[FakeCall
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[OnceMachine]:
+def machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwoken: None
+) -> Generator[OnceMachine]:
     """Does for `once` what a machine around the test would."""
     address = tmp_path / "calls.sock"
     monkeypatch.setenv(calls_of_the_module.ADDRESS_VARIABLE, str(address))
-    monkeypatch.setattr(waking, "_told", None)
-    monkeypatch.setattr(waking, "_callbacks", [])
     identity = tmp_path / "identity.json"
     with OnceMachine(address, tmp_path / "ledger.db", identity) as made:
         yield made

@@ -16,10 +16,8 @@ from branchpoint.waking import adopt, stop_what_runs, to_stop
 
 
 @pytest.fixture(autouse=True)
-def awake(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+def awake(unwoken: None) -> Generator[None]:
     """The process of a kernel with the hook; nothing is left behind in it."""
-    monkeypatch.setattr(waking, "_told", None)
-    monkeypatch.setattr(waking, "_callbacks", [])
     waking.adopt("main", 0, "inc-1", "s-1", "start")
     yield
     assert not to_stop
