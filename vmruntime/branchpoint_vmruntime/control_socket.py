@@ -20,6 +20,7 @@ from typing import Any, Self, cast
 
 from branchpoint_vmruntime.errors import (
     BranchpointError,
+    OwnerSilentError,
     SessionBusyError,
     StorageError,
     UsageError,
@@ -43,10 +44,6 @@ Handler = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 # What carries a connection once it is upgraded, until whoever is at its other end has enough.
 Carrier = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Upgrade = Callable[[Mapping[str, Any]], Awaitable[Carrier]]
-
-
-class OwnerSilentError(BranchpointError):
-    """Who has the session open is there, and has not answered in time."""
 
 
 class ControlServer:

@@ -27,7 +27,8 @@ BranchpointError
 ├── CheckpointError            a checkpoint could not be written: nothing of it remains
 ├── DamagedError               saved data is not what was written
 ├── IncompatibleError          saved under another QEMU, accelerator, CPU, size or image
-└── SessionBusyError           another process owns the session, or an operation is running
+├── SessionBusyError           another process owns the session, or an operation is running
+└── OwnerSilentError           the process that owns the session is there and does not answer
 """
 
 from pathlib import Path
@@ -162,3 +163,7 @@ class IncompatibleError(BranchpointError):
 
 class SessionBusyError(BranchpointError):
     """Another process owns the session, or another operation is running on it."""
+
+
+class OwnerSilentError(BranchpointError):
+    """The process that owns the session is there, and has not answered in time."""

@@ -27,8 +27,8 @@ from branchpoint_vmruntime.control_facts import (
     from_json,
 )
 from branchpoint_vmruntime.control_ops import handlers_for as handlers_for
-from branchpoint_vmruntime.control_socket import ControlClient, OwnerSilentError
-from branchpoint_vmruntime.errors import BranchpointError
+from branchpoint_vmruntime.control_socket import ControlClient
+from branchpoint_vmruntime.errors import BranchpointError, OwnerSilentError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import SessionId
 from branchpoint_vmruntime.lineage.journal import Journal
