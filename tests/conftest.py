@@ -27,6 +27,12 @@ from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
 
 
+def pytest_configure() -> None:
+    """Have Control-C do what it does at a terminal, also where the tests run in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no worker is left with a long module at the end."""
     items.sort(key=lambda item: [item.get_closest_marker(it) is None for it in ("browser", "vm")])

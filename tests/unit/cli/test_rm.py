@@ -246,13 +246,15 @@ def test_a_session_whose_manifest_cannot_be_noted_is_not_created(
     def full(*_: object) -> None:
         raise OSError(ENOSPC, os.strerror(ENOSPC), "created.json")
 
-    def gone(_: int) -> int:
-        raise ProcessLookupError
-
-    # Its owner is a thread of this process here, whose end nobody can wait for.
-    monkeypatch.setattr("os.pidfd_open", gone)
     monkeypatch.setattr(create, "note_origin", full)
     with ExitStack() as stack:
+
+        async def has_ended(*_: object, **__: object) -> bool:
+            # Its owner is a thread of this process here, and is waited for as one.
+            await asyncio.to_thread(stack.close)
+            return True
+
+        monkeypatch.setattr("branchpoint_vmruntime.session_control.has_ended", has_ended)
 
         async def start_owner(_: Home, **__: object) -> OpenSession:
             await asyncio.to_thread(stack.enter_context, staffed(own_home))
