@@ -20,7 +20,7 @@ def lend_images(lender: Home, borrower: Home) -> None:
     lend_tools(lender, borrower)
     borrower.images.symlink_to(lender.images.resolve())
     if lender.cache.exists():
-        shutil.copytree(lender.cache, borrower.cache, ignore=shutil.ignore_patterns("apt"))
+        shutil.copytree(lender.cache, borrower.cache, ignore=shutil.ignore_patterns("apt-*"))
 
 
 def lend_tools(lender: Home, borrower: Home) -> None:

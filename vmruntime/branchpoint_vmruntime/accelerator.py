@@ -13,7 +13,7 @@ from typing import Literal
 
 from branchpoint_vmruntime.errors import HostError
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.host import boot_id, cpu_model, tsc_khz
+from branchpoint_vmruntime.host import boot_id, cpu_model
 from branchpoint_vmruntime.image.guest_image import GuestImage
 from branchpoint_vmruntime.tools import QemuProgram, Tools
 
@@ -34,6 +34,30 @@ class Accelerator:
     name: Name
     reason: str
     tried_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """How a tiny guest fared under KVM: it ran, QEMU ended with last words, or nothing came."""
+
+    ran: bool
+    last_words: str | None
+    tried_at: datetime
+
+    def outcome(self) -> Accelerator:
+        """What follows from it, in words of today's: a trial is remembered longer than those."""
+        if self.ran:
+            return Accelerator(
+                name="kvm", reason="a guest booted under KVM", tried_at=self.tried_at
+            )
+        trouble = (
+            f"a guest under it does nothing for {DEADLINE_S} s"
+            if self.last_words is None
+            else f"QEMU does not start a guest under it: {self.last_words}"
+        )
+        return Accelerator(
+            name="tcg", reason=f"{DEVICE} opens, but {trouble}", tried_at=self.tried_at
+        )
 
 
 def choose_accelerator(home: Home, tools: Tools, image: GuestImage) -> Accelerator:
@@ -62,13 +86,11 @@ def _tried(home: Home, qemu: QemuProgram, image: GuestImage) -> Accelerator:
         return _now("tcg", closed)
     key = f"{boot_id()} {qemu.build} {cpu_model()}"
     memory = home.cache / "accelerator.json"
-    remembered = _recall(memory, key)
-    if remembered is not None:
-        return remembered
-    trouble = probe(qemu, image, "kvm")
-    found = _now("tcg", trouble) if trouble else _now("kvm", "a guest booted under KVM")
-    _remember(memory, key, found)
-    return found
+    trial = _recall(memory, key)
+    if trial is None:
+        trial = try_kvm(qemu, image)
+        _remember(memory, key, trial)
+    return trial.outcome()
 
 
 def why_closed(device: Path) -> str:
@@ -82,36 +104,33 @@ def why_closed(device: Path) -> str:
     return ""
 
 
-def probe(qemu: QemuProgram, image: GuestImage, accelerator: Name) -> str:
-    """Why a guest does not run under the accelerator, or nothing if one was seen to run."""
+def try_kvm(qemu: QemuProgram, image: GuestImage) -> Trial:
+    """Boot the tiny guest under KVM and see whether it gives a sign of life."""
     started = time.monotonic()
     done = subprocess.run(
-        probe_argv(qemu, image.kernel, image.probe, accelerator),
+        trial_argv(qemu, image.kernel, image.probe),
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
     )
-    if SIGN_OF_LIFE in done.stdout:
-        return ""
-    if time.monotonic() - started >= DEADLINE_S:
-        return f"{DEVICE} opens, but a guest under it does nothing for {DEADLINE_S} s"
+    silent = time.monotonic() - started >= DEADLINE_S
     said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-    tried = f"{DEVICE} opens, but " if accelerator == "kvm" else ""
-    return f"{tried}QEMU does not start a guest under {accelerator}: {said[-1]}"
+    return Trial(
+        ran=SIGN_OF_LIFE in done.stdout,
+        last_words=None if silent else said[-1],
+        tried_at=datetime.now(UTC),
+    )
 
 
-def probe_argv(qemu: QemuProgram, kernel: Path, initramfs: Path, accelerator: Name) -> list[str]:
+def trial_argv(qemu: QemuProgram, kernel: Path, initramfs: Path) -> list[str]:
     """The command that boots the tiny guest, and ends by itself whatever becomes of us."""
-    processor = "host" if accelerator == "kvm" else "max"
-    # An emulated guest with neither PIT nor PIC never finds out its TSC's rate by itself.
-    clock = f" tsc=reliable tsc_early_khz={tsc_khz()}" if accelerator == "tcg" else ""
     return [
         "timeout", "--foreground", "--signal=KILL", str(DEADLINE_S), *qemu.argv_prefix,
         "-M", "microvm,acpi=on,pit=off,pic=off,rtc=on", *qemu.firmware_args,
-        "-accel", accelerator, "-cpu", processor, "-m", "128", "-smp", "1",
+        "-accel", "kvm", "-cpu", "host", "-m", "128", "-smp", "1",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-serial", "stdio", "-kernel", str(kernel), "-initrd", str(initramfs),
-        "-append", f"console=ttyS0 quiet reboot=t panic=-1{clock}",
+        "-append", "console=ttyS0 quiet reboot=t panic=-1",
     ]  # fmt: skip
 
 
@@ -119,8 +138,8 @@ def _now(name: Name, reason: str) -> Accelerator:
     return Accelerator(name=name, reason=reason, tried_at=datetime.now(UTC))
 
 
-def _remember(memory: Path, key: str, found: Accelerator) -> None:
-    facts = {**asdict(found), "tried_at": found.tried_at.isoformat(), "key": key}
+def _remember(memory: Path, key: str, trial: Trial) -> None:
+    facts = {**asdict(trial), "tried_at": trial.tried_at.isoformat(), "key": key}
     part = memory.with_suffix(f".{os.getpid()}")
     try:
         part.write_text(json.dumps(facts) + "\n")
@@ -131,15 +150,15 @@ def _remember(memory: Path, key: str, found: Accelerator) -> None:
             part.unlink(missing_ok=True)
 
 
-def _recall(memory: Path, key: str) -> Accelerator | None:
+def _recall(memory: Path, key: str) -> Trial | None:
     try:
         raw = json.loads(memory.read_text())
-        if raw["key"] != key or raw["name"] not in {"kvm", "tcg"}:
+        if raw["key"] != key:
             return None
-        return Accelerator(
-            name="kvm" if raw["name"] == "kvm" else "tcg",
-            reason=str(raw["reason"]),
-            tried_at=datetime.fromisoformat(raw["tried_at"]),
-        )
+        ran, last_words = raw["ran"], raw["last_words"]
+        if not isinstance(ran, bool) or not isinstance(last_words, str | None):
+            return None
+        tried_at = datetime.fromisoformat(raw["tried_at"])
+        return Trial(ran=ran, last_words=last_words, tried_at=tried_at)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -1,5 +1,6 @@
 """The accelerator is the one under which a guest was seen to run."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -78,11 +79,12 @@ def test_a_kvm_that_opens_but_hangs_is_not_chosen(
 
 
 def test_a_kvm_that_qemu_refuses_is_not_chosen_and_qemus_reason_is_told(
-    home: Home, image: GuestImage, make_program: MakeProgram
+    home: Home, image: GuestImage, make_program: MakeProgram, device: Path
 ) -> None:
     tools = with_qemu(make_program("qemu", "echo failed to initialize kvm >&2; exit 1"))
     chosen = choose_accelerator(home, tools, image)
     assert chosen.name == "tcg"
+    assert f"{device} opens, but" in chosen.reason
     assert "failed to initialize kvm" in chosen.reason
 
 
@@ -130,6 +132,27 @@ def test_a_damaged_memory_is_forgotten(
 ) -> None:
     choose_accelerator(home, working, image)
     (home.cache / "accelerator.json").write_text("[]")
+    assert choose_accelerator(home, working, image).name == "kvm"
+    assert starts(tmp_path) == 2
+
+
+def test_what_is_remembered_is_told_as_what_was_seen(
+    home: Home, image: GuestImage, make_program: MakeProgram
+) -> None:
+    tools = with_qemu(make_program("qemu", "echo no such register >&2; exit 1"))
+    first = choose_accelerator(home, tools, image)
+    assert "no such register" in first.reason
+    assert choose_accelerator(home, tools, image) == first
+
+
+def test_a_memory_of_another_version_is_no_answer(
+    home: Home, working: Tools, image: GuestImage, tmp_path: Path
+) -> None:
+    choose_accelerator(home, working, image)
+    memory = home.cache / "accelerator.json"
+    key = json.loads(memory.read_text())["key"]
+    older = {"name": "tcg", "reason": "words of then", "tried_at": "2026-11-30T18:31:23+00:00"}
+    memory.write_text(json.dumps({**older, "key": key}))
     assert choose_accelerator(home, working, image).name == "kvm"
     assert starts(tmp_path) == 2
 
