@@ -18,7 +18,7 @@ from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.locks import holder
-from branchpoint_vmruntime.session_control import open_session
+from branchpoint_vmruntime.session_control import session_if_open
 
 
 class SessionOfHandler(BranchpointHandler):
@@ -70,7 +70,7 @@ async def open_session_of(home: Home, pid: int) -> OpenSession | None:
     """The session that a process has open. Nobody else's is asked for anything."""
     for session in await asyncio.to_thread(_held_by, home, pid):
         # What is only tidied up is held as well, for a moment.
-        found = await open_session(home, session)
+        found = await session_if_open(home, session)
         if found is not None and found.pid == pid:
             return found
     return None

@@ -26,7 +26,6 @@ from branchpoint_vmruntime.control_facts import (
     RunFacts,
     from_json,
 )
-from branchpoint_vmruntime.control_ops import handlers_for as handlers_for
 from branchpoint_vmruntime.control_socket import ControlClient
 from branchpoint_vmruntime.errors import BranchpointError, OwnerSilentError
 from branchpoint_vmruntime.home import Home
@@ -261,11 +260,13 @@ async def is_answered(home: Home, session: str) -> bool:
 
 async def open_sessions(home: Home) -> list[OpenSession]:
     """The sessions of a home that somebody has open, by their keys."""
-    there = await asyncio.gather(*(open_session(home, it.stem) for it in home.run.glob("*.sock")))
+    there = await asyncio.gather(
+        *(session_if_open(home, it.stem) for it in home.run.glob("*.sock"))
+    )
     return sorted((it for it in there if it is not None), key=lambda session: session.key)
 
 
-async def open_session(home: Home, session: str) -> OpenSession | None:
+async def session_if_open(home: Home, session: str) -> OpenSession | None:
     """The session of that id as its owner tells of it; None if nobody has it open.
 
     An owner that is held up, by its disk say, has it open: of that one it is told what is on

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from tests.support.fake_streams import FakeChannel
 from tests.unit.outside.forwarded import Branches, forwards_of
 
+from branchpoint_vmruntime.control_ops import handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import SessionRecord
-from branchpoint_vmruntime.session_control import handlers_for
 
 
 @contextmanager

@@ -13,11 +13,12 @@ from tests.unit.lineage.facts import a_session
 from tests.unit.outside.forwarded import PORT, Branches, ask, forwards_of, machine, says
 
 from branchpoint_vmruntime import session_control
+from branchpoint_vmruntime.control_ops import handlers_for
 from branchpoint_vmruntime.control_socket import ControlClient, ControlServer
 from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.session_control import SessionControl, handlers_for, open_sessions
+from branchpoint_vmruntime.session_control import SessionControl, open_sessions
 
 
 @pytest.fixture
