@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from contextlib import nullcontext
+from typing import Never
 
 from tests.support.exec_host import Serving
 from tests.support.fake_streams import FakeChannel, FakeEnd
@@ -64,3 +65,15 @@ class OneBranch:
         if state is BranchState.LIVE:
             self.streams = guest()
         await left.end()
+
+
+class Unlimited:
+    """A budget that no branch is ever over."""
+
+    def require(self, branch: str) -> None:
+        """Every branch may run on."""
+
+    async def until_over(self, branch: str) -> Never:
+        """For ever."""
+        while True:
+            await asyncio.Event().wait()

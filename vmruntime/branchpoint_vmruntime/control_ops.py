@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from branchpoint_vmruntime.branch_seam import Branch
+from branchpoint_vmruntime.budgeted_runs import run_within
 from branchpoint_vmruntime.control_facts import (
     BranchFacts,
     CheckpointFacts,
@@ -47,7 +48,6 @@ from branchpoint_vmruntime.errors import (
     SessionBusyError,
     UsageError,
 )
-from branchpoint_vmruntime.held_runs import run_within
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
 from branchpoint_vmruntime.outside.forwarding import Forwards
 from branchpoint_vmruntime.reports import ForkReport, PauseReport

@@ -14,6 +14,7 @@ from typing import Any, Never, Protocol, cast
 
 from branchpoint_guest import exec_frames as frames
 from branchpoint_guest.exec_frames import ExecFrameError, ExecFrames
+from branchpoint_vmruntime.budgeted_runs import RunBudget
 from branchpoint_vmruntime.control_fields import optional_number, optional_text, texts
 from branchpoint_vmruntime.control_socket import Carrier, ControlClient, Upgrade
 from branchpoint_vmruntime.errors import BudgetError, MachineError, StreamResetError, UsageError
@@ -24,7 +25,6 @@ from branchpoint_vmruntime.executing import (
     TerminalSize,
     packed,
 )
-from branchpoint_vmruntime.held_runs import Budgets, Unlimited
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.session import Turn
 from branchpoint_vmruntime.streams import Stream, StreamChannel
@@ -63,23 +63,22 @@ class CommandSession(Protocol):
     async def awake(self, name: str | None = None) -> CommandBranch: ...
 
 
-def exec_upgrade(session: CommandSession, budgets: Budgets | None = None) -> Upgrade:
+def exec_upgrade(session: CommandSession, budget: RunBudget) -> Upgrade:
     """Runs commands in a session's machines for whoever asks at its control socket.
 
-    One is cut off once the budgets let its branch run no more.
+    One is cut off once the budget lets its branch run no more.
     """
-    held = budgets or Unlimited()
 
     async def upgrade(request: Mapping[str, Any]) -> Carrier:
         order = packed(_spec(request))
-        branch = await _awake(session, optional_text(request, "branch"), held)
+        branch = await _awake(session, optional_text(request, "branch"), budget)
         channel = branch.streams
         stream = await channel.open(PURPOSE, timeout_s=_OPEN_TIMEOUT_S)
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 await stream.write(frames.frame(frames.RUN, order))
-                await _join(reader, writer, stream, held.hold(branch.name))
+                await _join(reader, writer, stream, budget.until_over(branch.name))
             except BudgetError as error:
                 writer.write(_cut(str(error)))
             except asyncio.CancelledError:
@@ -98,9 +97,9 @@ def exec_upgrade(session: CommandSession, budgets: Budgets | None = None) -> Upg
     return upgrade
 
 
-async def _awake(session: CommandSession, name: str | None, budgets: Budgets) -> CommandBranch:
+async def _awake(session: CommandSession, name: str | None, budget: RunBudget) -> CommandBranch:
     branch = session.current if name is None else session.branch(name)
-    budgets.require(branch.name)
+    budget.require(branch.name)
     if branch.state is BranchState.LIVE:
         # Not in turn: a command need not wait for what the session is doing.
         return branch
@@ -112,13 +111,13 @@ async def _join(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     stream: Stream,
-    held: Coroutine[Any, Any, Never],
+    until_over: Coroutine[Any, Any, Never],
 ) -> None:
-    """Carry frames both ways until the command has ended, the client has gone, or `held` raises."""
+    """Carry frames until the command has ended, the client has gone, or `until_over` raises."""
     both = [
         asyncio.create_task(_inward(reader, stream)),
         asyncio.create_task(_outward(stream, writer)),
-        asyncio.create_task(held),
+        asyncio.create_task(until_over),
     ]
     try:
         done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

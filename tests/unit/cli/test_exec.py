@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.exec_guest import OneBranch
+from tests.support.exec_guest import OneBranch, Unlimited
 
 from branchpoint_cli.__main__ import main
 from branchpoint_cli.attaching import raw
@@ -39,7 +39,7 @@ def opened(home: Home) -> Generator[None]:
 
     async def own() -> None:
         branch = OneBranch()
-        upgrades = {"exec": exec_upgrade(branch)}
+        upgrades = {"exec": exec_upgrade(branch, Unlimited())}
         socket = home.control(SESSION.id)
         async with ControlServer(socket, {"session": session}, upgrades=upgrades):
             serving.set()

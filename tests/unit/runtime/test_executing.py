@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.exec_guest import OneBranch, guest
+from tests.support.exec_guest import OneBranch, Unlimited, guest
 from tests.support.fake_streams import FakeChannel, FakeEnd
 from tests.support.front_end import in_a_loop
 
@@ -199,7 +199,9 @@ class Owned:
     def __init__(self, socket: Path) -> None:
         self.session = OneBranch()
         self.socket = socket
-        self.server = ControlServer(socket, {}, upgrades={"exec": exec_upgrade(self.session)})
+        self.server = ControlServer(
+            socket, {}, upgrades={"exec": exec_upgrade(self.session, Unlimited())}
+        )
 
 
 def with_owner(

@@ -42,7 +42,7 @@ class Stopping:
         if self._largest is not None and self._largest[0] == branch:
             raise self._largest[1]
 
-    async def hold(self, branch: str) -> Never:
+    async def until_over(self, branch: str) -> Never:
         """BudgetError as soon as the branch may run no more."""
         while True:
             self.require(branch)

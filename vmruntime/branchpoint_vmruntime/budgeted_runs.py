@@ -11,41 +11,29 @@ from branchpoint_vmruntime.results import RunResult
 _DAY_S = 86400.0
 
 
-class Budgets(Protocol):
+class RunBudget(Protocol):
     """What is used of `Stopping`."""
 
     def require(self, branch: str) -> None: ...
-    async def hold(self, branch: str) -> Never: ...
+    async def until_over(self, branch: str) -> Never: ...
 
 
-class Unlimited:
-    """Budgets that hold nobody."""
-
-    def require(self, branch: str) -> None:
-        """Every branch may run on."""
-
-    async def hold(self, branch: str) -> Never:
-        """For ever."""
-        while True:
-            await asyncio.Event().wait()
-
-
-async def run_within(budgets: Budgets, branch: Branch, code: str) -> RunResult:
+async def run_within(budget: RunBudget, branch: Branch, code: str) -> RunResult:
     """What code gave that was run in a branch.
 
     BudgetError if the branch may run no more meanwhile: the code is interrupted, and waited for.
     """
     running = asyncio.create_task(branch.run(code, timeout_s=_DAY_S))
-    holding = asyncio.create_task(budgets.hold(branch.name))
+    watching = asyncio.create_task(budget.until_over(branch.name))
     try:
-        await asyncio.wait([running, holding], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([running, watching], return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             with contextlib.suppress(BranchpointError):
                 await branch.interrupt()
             await asyncio.wait([running])
-            holding.result()
+            watching.result()
         return await running
     finally:
-        for task in (running, holding):
+        for task in (running, watching):
             task.cancel()
-        await asyncio.gather(running, holding, return_exceptions=True)
+        await asyncio.gather(running, watching, return_exceptions=True)

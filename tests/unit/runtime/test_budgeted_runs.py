@@ -83,7 +83,7 @@ async def test_code_is_interrupted_when_a_budget_is_used_up(tmp_path: Path, runs
 
 
 class UsedUp:
-    """Budgets that are used up when told."""
+    """A budget that is used up when told."""
 
     def __init__(self) -> None:
         self.now = asyncio.Event()
@@ -92,39 +92,39 @@ class UsedUp:
         if self.now.is_set():
             raise BudgetError(f"the time of {branch!r} is used up")
 
-    async def hold(self, branch: str) -> Never:
+    async def until_over(self, branch: str) -> Never:
         await self.now.wait()
         raise BudgetError(f"the time of {branch!r} is used up")
 
 
-def with_budgets(
+def with_budget(
     test: Callable[[Path, UsedUp], Coroutine[Any, Any, None]],
 ) -> Callable[[Path], None]:
-    """Run a test in a loop, with a session that is open and budgets to be used up."""
+    """Run a test in a loop, with a session that is open and a budget to be used up."""
 
     @in_a_loop
     async def run(tmp_path: Path) -> None:
-        branch, budgets = OneBranch(), UsedUp()
+        branch, budget = OneBranch(), UsedUp()
         socket = tmp_path / "s.sock"
-        async with ControlServer(socket, {}, upgrades={"exec": exec_upgrade(branch, budgets)}):
-            await test(socket, budgets)
+        async with ControlServer(socket, {}, upgrades={"exec": exec_upgrade(branch, budget)}):
+            await test(socket, budget)
         await branch.streams.end()
 
     run.__name__ = test.__name__
     return run
 
 
-@with_budgets
-async def test_where_a_budget_is_used_up_no_command_is_begun(socket: Path, budgets: UsedUp) -> None:
-    budgets.now.set()
+@with_budget
+async def test_where_a_budget_is_used_up_no_command_is_begun(socket: Path, budget: UsedUp) -> None:
+    budget.now.set()
     with pytest.raises(BudgetError, match="'main' is used up"):
         async with exec_at(socket, ExecSpec(argv=["true"])):
             pass
 
 
-@with_budgets
-async def test_a_command_is_cut_off_when_a_budget_is_used_up(socket: Path, budgets: UsedUp) -> None:
+@with_budget
+async def test_a_command_is_cut_off_when_a_budget_is_used_up(socket: Path, budget: UsedUp) -> None:
     async with exec_at(socket, ExecSpec(argv=["sleep", "1000"])) as running:
-        budgets.now.set()
+        budget.now.set()
         with pytest.raises(StreamResetError, match="the time of 'main' is used up"):
             await running.read()
