@@ -9,6 +9,7 @@ system's.
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -25,6 +26,9 @@ WIDGET = ROOT / "kernel" / "branchpoint_kernel" / "front_end" / "lineage.js"
 # What the packages come of, and what both bundles come of.
 LOCK = ("package-lock.json", ".npmrc")
 SOURCES = ("src", "style", "schema", "build.mjs", "package.json", "install.json", *LOCK)
+
+# Under NODE_ENV=production npm leaves out what a package is built and tested with.
+ALL_OF_THEM = ("--include=dev",)
 
 INSTALLED_STAMP = NBEXT / "node_modules" / ".branchpoint-stamp"
 # Beside what it vouches for, so that a source archive carries both or neither.
@@ -61,18 +65,27 @@ def build() -> None:
 
 def _fetch_packages() -> None:
     wanted = _fingerprint(LOCK)
-    if _stamped(INSTALLED_STAMP) == wanted:
+    if _stamped(INSTALLED_STAMP) == wanted and not _missing():
         return
     print("fetching the packages the front end is built with", flush=True)
     try:
-        _npm("ci")
+        _npm("ci", *ALL_OF_THEM)
     except FrontEndError as error:
         if "EUSAGE" not in str(error):
             raise
         # It gives up where one package for some other system is lacking; this leaves that one out.
         print("not every package of the lock file is to be had; trying without", flush=True)
-        _npm("install", "--no-save")
+        _npm("install", "--no-save", *ALL_OF_THEM)
+    if missing := _missing():
+        raise FrontEndError(f"npm has left out what it was to fetch: {', '.join(missing)}")
     INSTALLED_STAMP.write_text(wanted)
+
+
+def _missing() -> list[str]:
+    """The packages that are asked for by name and are not there."""
+    asked = json.loads((NBEXT / "package.json").read_text())
+    names = (name for kind in ("dependencies", "devDependencies") for name in asked.get(kind, ()))
+    return [name for name in names if not (NBEXT / "node_modules" / name).is_dir()]
 
 
 def _npm(*argv: str) -> None:
