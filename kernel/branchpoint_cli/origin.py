@@ -10,7 +10,8 @@ from branchpoint_vmruntime.errors import UsageError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.guest_image import open_image
 from branchpoint_vmruntime.lineage import SessionRecord
-from branchpoint_vmruntime.manifest import FILE_NAME
+from branchpoint_vmruntime.manifest import FILE_NAME, NOTEBOOK_SUFFIX
+from branchpoint_vmruntime.manifest.embedded import says_manifest
 from branchpoint_vmruntime.spec import MachineSize
 from branchpoint_vmruntime.storage.importing import Imported
 
@@ -41,17 +42,21 @@ def note_origin(home: Home, session: str, origin: Origin) -> None:
 
 
 def origin_of(home: Home, session: SessionRecord) -> Origin:
-    """What the session was created from; for a notebook's, what lies beside the notebook."""
+    """What the session was created from; for a notebook's, itself or what lies beside it."""
     try:
         noted = cast("dict[str, Any]", json.loads((home.session(session.id) / _NAME).read_text()))
         manifest = noted["manifest"]
         return Origin(manifest=manifest and Path(manifest), folder=Path(noted["folder"]))
     except (OSError, ValueError, KeyError, TypeError):
         notebook = Path(session.key)
-        folder = notebook.parent if notebook.is_absolute() else Path.cwd()
-        beside = folder / FILE_NAME
-        there = notebook.is_absolute() and beside.exists()
-        return Origin(manifest=beside if there else None, folder=folder)
+        if not notebook.is_absolute():
+            return Origin(manifest=None, folder=Path.cwd())
+        beside = notebook.parent / FILE_NAME
+        itself = notebook.suffix == NOTEBOOK_SUFFIX and says_manifest(notebook)
+        asked = (notebook, itself), (beside, beside.exists())
+        return Origin(
+            manifest=next((file for file, there in asked if there), None), folder=notebook.parent
+        )
 
 
 def note_machine(home: Home, imported: Imported) -> Path | None:

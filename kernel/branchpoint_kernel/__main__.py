@@ -20,7 +20,7 @@ from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.control_ops import BY_KERNEL
 from branchpoint_vmruntime.entering import enter
 from branchpoint_vmruntime.image.progress import Progress
-from branchpoint_vmruntime.manifest import Manifest
+from branchpoint_vmruntime.manifest import NOTEBOOK_SUFFIX, Manifest
 from branchpoint_vmruntime.runtime import Runtime
 
 PARENT_POLL_S = 0.5
@@ -42,12 +42,23 @@ def session_key(connection_file: Path) -> str:
     return as_key(str(Path(notebook or connection_file).absolute()))
 
 
+def manifest_of(folder: Path) -> Manifest:
+    """What the notebook asks for, in its folder's manifest and by itself, if Jupyter told us of it.
+
+    ManifestError with file and line if that cannot be.
+    """
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    if notebook.suffix == NOTEBOOK_SUFFIX:
+        return Manifest.of_notebook(notebook.absolute(), folder)
+    return Manifest.beside(folder)
+
+
 @asynccontextmanager
 async def opening(key: str, progress: Progress) -> AsyncGenerator[Opened]:
     """The session of this notebook, open as long as its machines are to live."""
     progress.step("looking at what this computer has")
     async with Runtime() as runtime:
-        manifest = Manifest.beside(Path.cwd())
+        manifest = manifest_of(Path.cwd())
         async with runtime.session(
             manifest, key=key, folder=Path.cwd(), owner=BY_KERNEL, progress=progress
         ) as session:

@@ -274,6 +274,14 @@ def test_what_lies_beside_a_notebook_is_its_origin(own_home: Home, tmp_path: Pat
     assert origin_of(own_home, of_notebook) == Origin(manifest=manifest, folder=tmp_path)
 
 
+def test_a_notebook_that_says_its_machine_is_its_own_origin(own_home: Home, tmp_path: Path) -> None:
+    notebook = tmp_path / "a.ipynb"
+    notebook.write_text('{"metadata": {"branchpoint": {"machine": "1vcpu-2gb"}}}')
+    (tmp_path / "branchpoint.yaml").write_text("")
+    of_notebook = a_session(key=str(notebook))
+    assert origin_of(own_home, of_notebook) == Origin(manifest=notebook, folder=tmp_path)
+
+
 def test_an_origin_that_cannot_be_read_is_made_up_for(own_home: Home, tmp_path: Path) -> None:
     made = a_session(key=str(tmp_path / "a.ipynb"))
     note_origin(own_home, made.id, Origin(manifest=None, folder=Path("/elsewhere")))

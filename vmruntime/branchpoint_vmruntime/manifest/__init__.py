@@ -1,5 +1,6 @@
-"""What a notebook may ask for itself: `branchpoint.yaml`, read and checked."""
+"""What a notebook may ask for itself: `branchpoint.yaml` and its metadata, read and checked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,10 +9,11 @@ from branchpoint_vmruntime.errors import ManifestError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV
 from branchpoint_vmruntime.image.wanted import ImageSpec
 from branchpoint_vmruntime.manifest.budgets import PriceList, read_budgets, read_prices
+from branchpoint_vmruntime.manifest.embedded import embedded_fields
 from branchpoint_vmruntime.manifest.idle import read_idle_pause
 from branchpoint_vmruntime.manifest.image import read_image
 from branchpoint_vmruntime.manifest.machine import read_argv, read_size
-from branchpoint_vmruntime.manifest.nodes import Nodes
+from branchpoint_vmruntime.manifest.nodes import Fields, Nodes, Said
 from branchpoint_vmruntime.manifest.outside import read_egress, read_files, read_secrets
 from branchpoint_vmruntime.manifest.store import read_store
 from branchpoint_vmruntime.outside.facts import Limits, OutsideSpec
@@ -31,6 +33,13 @@ _FIELDS = (
     "idle_pause",
     "store",
 )
+NOTEBOOK_SUFFIX = ".ipynb"
+_BESIDE = f"it belongs into {FILE_NAME} beside the notebook"
+_BESIDE_ALONE = {
+    "egress": f"{_BESIDE}, as a notebook must not open its own machine",
+    "secrets": f"{_BESIDE}, as a notebook must not help itself to this computer's secrets",
+    "files": f"{_BESIDE}, as a notebook must not help itself to this computer's files",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,20 +56,14 @@ class Manifest:
 
     @classmethod
     def load(cls, path: Path | str) -> "Manifest":
-        """Read a manifest.
+        """Read a manifest; for a notebook that it says itself, see `of_notebook`.
 
         ManifestError naming file and line if it says something that cannot be.
         """
         file = Path(path)
-        try:
-            text = file.read_text("utf-8")
-        except OSError as error:
-            raise ManifestError(f"{file} cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise ManifestError(
-                f"{file} cannot be read: it is not UTF-8 text (byte {error.start})"
-            ) from error
-        return cls.parse(text, name=str(file), folder=file.parent)
+        if file.suffix == NOTEBOOK_SUFFIX:
+            return cls.of_notebook(file, file.parent)
+        return cls._of(_fields_of(file), file.parent)
 
     @classmethod
     def beside(cls, folder: Path) -> "Manifest":
@@ -69,36 +72,64 @@ class Manifest:
         return cls.load(file) if file.exists() else cls()
 
     @classmethod
+    def of_notebook(cls, notebook: Path, folder: Path) -> "Manifest":
+        """The manifest in a folder, with what the notebook's metadata says in place of its fields.
+
+        It cannot say what would let somebody else's notebook reach this host or the network.
+        """
+        file = folder / FILE_NAME
+        said: Mapping[str, Said] = _fields_of(file) if file.exists() else {}
+        return cls._of({**said, **embedded_fields(notebook, _FIELDS, _BESIDE_ALONE)}, folder)
+
+    @classmethod
     def parse(cls, text: str, *, name: str = FILE_NAME, folder: Path | None = None) -> "Manifest":
         """A manifest from its text; files it names are looked for in `folder`, or the current one.
 
         >>> Manifest.parse("machine: 1vcpu-2gb").size
         MachineSize(memory_mib=2048, vcpus=1)
         """
-        nodes = Nodes(name)
-        root = nodes.root(text)
-        if root is None:
-            return cls()
-        said = nodes.fields(root, _FIELDS)
-        priced = read_prices(nodes, said["prices"]) if "prices" in said else PriceList(prices={})
+        return cls._of(_fields(text, name), folder or Path())
+
+    @classmethod
+    def _of(cls, said: Mapping[str, Said], folder: Path) -> "Manifest":
+        priced = read_prices(*said["prices"]) if "prices" in said else PriceList(prices={})
         budgets, limits = Budgets(), Limits()
         if "budgets" in said:
-            budgets, limits = read_budgets(nodes, said["budgets"], prices=priced.prices)
-        idle = read_idle_pause(nodes, said["idle_pause"]) if "idle_pause" in said else IdlePause()
-        here = folder or Path()
+            budgets, limits = read_budgets(*said["budgets"], prices=priced.prices)
         return cls(
-            size=read_size(nodes, said["machine"]) if "machine" in said else MachineSize(),
-            image=read_image(nodes, said["image"]) if "image" in said else ImageSpec(),
-            kernel_argv=read_argv(nodes, said["kernel"]) if "kernel" in said else KERNEL_ARGV,
+            size=read_size(*said["machine"]) if "machine" in said else MachineSize(),
+            image=read_image(*said["image"]) if "image" in said else ImageSpec(),
+            kernel_argv=read_argv(*said["kernel"]) if "kernel" in said else KERNEL_ARGV,
             budgets=budgets,
-            idle_pause=idle,
-            store=read_store(nodes, said["store"]) if "store" in said else StoreBudgets(),
+            idle_pause=read_idle_pause(*said["idle_pause"])
+            if "idle_pause" in said
+            else IdlePause(),
+            store=read_store(*said["store"]) if "store" in said else StoreBudgets(),
             outside=OutsideSpec(
-                allow=read_egress(nodes, said["egress"]) if "egress" in said else (),
-                secrets=read_secrets(nodes, said["secrets"], here) if "secrets" in said else (),
-                files=read_files(nodes, said["files"]) if "files" in said else (),
+                allow=read_egress(*said["egress"]) if "egress" in said else (),
+                secrets=read_secrets(*said["secrets"], folder) if "secrets" in said else (),
+                files=read_files(*said["files"]) if "files" in said else (),
                 prices=priced.prices,
                 currency=priced.currency,
                 limits=limits,
             ),
         )
+
+
+def _fields_of(file: Path) -> Mapping[str, Said]:
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        raise ManifestError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(
+            f"{file} cannot be read: it is not UTF-8 text (byte {error.start})"
+        ) from error
+    return _fields(text, str(file))
+
+
+def _fields(text: str, name: str) -> Mapping[str, Said]:
+    nodes = Nodes(name)
+    root = nodes.root(text)
+    known: Fields = {} if root is None else nodes.fields(root, _FIELDS)
+    return {field: (nodes, node) for field, node in known.items()}

@@ -10,6 +10,7 @@ from branchpoint_vmruntime.errors import ManifestError, UsageError
 Value = TypeVar("Value")
 
 NOTHING = "tag:yaml.org,2002:null"
+Fields = Mapping[str, yaml.Node]
 _MOST_QUOTED = 40
 _FLAGS = {"true": True, "false": False, "yes": True, "no": False}
 
@@ -24,10 +25,14 @@ def quoted(text: str) -> str:
 
 
 class Nodes:
-    """Reads the nodes of one file. What cannot be is a ManifestError with file and line."""
+    """Reads the nodes of one file. What cannot be is a ManifestError with file and line.
 
-    def __init__(self, name: str) -> None:
+    `lines_before` are those of the file before the text that is read.
+    """
+
+    def __init__(self, name: str, *, lines_before: int = 0) -> None:
         self._name = name
+        self._first = lines_before + 1
 
     def root(self, text: str) -> yaml.Node | None:
         """The node of all that a text says; None if it says nothing."""
@@ -36,10 +41,12 @@ class Nodes:
         except yaml.YAMLError as error:
             raise ManifestError(self._not_yaml(text, error)) from error
         except RecursionError as error:
-            raise ManifestError(f"{self._name}, line 1: nested too deep to be read") from error
+            raise ManifestError(
+                f"{self._name}, line {self._first}: nested too deep to be read"
+            ) from error
         return None if root is None or root.tag == NOTHING else root
 
-    def fields(self, node: yaml.Node, known: tuple[str, ...]) -> Mapping[str, yaml.Node]:
+    def fields(self, node: yaml.Node, known: tuple[str, ...]) -> Fields:
         """The fields of a mapping that has no others than those known."""
         if not isinstance(node, yaml.MappingNode):
             self.refuse(node, f"expected fields: {', '.join(known)}; there is {as_found(node)}")
@@ -89,7 +96,7 @@ class Nodes:
 
     def refuse(self, node: yaml.Node, why: str) -> NoReturn:
         """ManifestError that says why, and where the node stands."""
-        raise ManifestError(f"{self._name}, line {node.start_mark.line + 1}: {why}")
+        raise ManifestError(f"{self._name}, line {node.start_mark.line + self._first}: {why}")
 
     def _not_yaml(self, text: str, error: yaml.YAMLError) -> str:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -97,7 +104,11 @@ class Nodes:
         before = text[: getattr(error, "position", 0)]
         line = before.count("\n") if mark is None else mark.line
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
-        return f"{self._name}, line {line + 1}: not YAML: {problem}"
+        return f"{self._name}, line {line + self._first}: not YAML: {problem}"
+
+
+# A field with the nodes of the file it is said in.
+Said = tuple[Nodes, yaml.Node]
 
 
 def as_found(node: yaml.Node) -> str:
