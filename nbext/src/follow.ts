@@ -5,11 +5,12 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import type { ISessionContext } from '@jupyterlab/apputils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
-import type { Kernel } from '@jupyterlab/services';
+import type { Kernel, ServiceManager } from '@jupyterlab/services';
 import { Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { Lineages, type ServerLineage } from './api';
+import { KernelCheck } from './kernel_check';
 import type { LineageView } from './lineage/facts';
 
 /** What runs the cells of a notebook: a kernel of ours, some other, or nothing. */
@@ -18,6 +19,8 @@ export type KernelKind = 'ours' | 'other' | 'none';
 /** In milliseconds: a kernel that has begun has its session soon, a server that went away returns. */
 const SOON = 500;
 const LATEST = 8000;
+/** Of a kernel that may have no session yet. */
+const BEGINNING = ['starting', 'restarting', 'autorestarting'];
 
 /** One open notebook, and what is known of its session. */
 export class FollowedNotebook implements IDisposable {
@@ -28,16 +31,21 @@ export class FollowedNotebook implements IDisposable {
   /** Whether the server could not be asked. */
   unreachable = false;
   isDisposed = false;
+  private wasConnected = false;
   private asked = 0;
   private wait = SOON;
   private timer: number | undefined;
   private status: Kernel.Status = 'unknown';
+  private readonly check: KernelCheck;
 
+  /** `lookForKernels` has JupyterLab look which kernels there are. */
   constructor(
     readonly panel: NotebookPanel,
-    private readonly server: Lineages
+    private readonly server: Lineages,
+    lookForKernels: () => Promise<void>
   ) {
     const { context } = this;
+    this.check = new KernelCheck(lookForKernels);
     context.kernelChanged.connect(this.begin, this);
     context.statusChanged.connect(this.onStatus, this);
     context.connectionStatusChanged.connect(this.onConnection, this);
@@ -75,6 +83,7 @@ export class FollowedNotebook implements IDisposable {
     this.isDisposed = true;
     this.asked += 1;
     window.clearTimeout(this.timer);
+    this.check.dispose();
     this.lineage?.dispose();
     Signal.clearData(this);
   }
@@ -91,6 +100,7 @@ export class FollowedNotebook implements IDisposable {
   private onStatus(): void {
     const before = this.status;
     this.status = this.context.session?.kernel?.status ?? 'unknown';
+    this.checkKernel();
     const rose = this.status === 'idle' && before !== 'idle' && before !== 'busy';
     // A kernel has no session before it answers, and none any more once it is dead.
     if (rose || (this.status === 'dead' && before !== 'dead')) {
@@ -145,7 +155,7 @@ export class FollowedNotebook implements IDisposable {
 
   /** A kernel that has not answered yet has no session, nor has a dead one: neither is asked about. */
   private async ofKernel(kernel: Kernel.IKernelConnection): Promise<string | null> {
-    const without = ['unknown', 'starting', 'restarting', 'autorestarting', 'dead'];
+    const without = ['unknown', 'dead', ...BEGINNING];
     return without.includes(kernel.status) ? null : this.server.sessionOf({ kernel: kernel.id });
   }
 
@@ -177,15 +187,26 @@ export class FollowedNotebook implements IDisposable {
       this.lineage = session === null ? null : this.server.open(session);
       this.lineage?.changed.connect(this.onLineage, this);
     }
+    this.checkKernel();
     this.changed.emit();
   }
 
   private onLineage(lineage: ServerLineage): void {
-    if (lineage.gone) {
-      // It was removed: the notebook may have another by now, or none.
+    const isBack = lineage.connected && !this.wasConnected;
+    this.wasConnected = lineage.connected;
+    // One that was removed: the notebook may have another by now, or none.
+    if (lineage.gone || (isBack && this.unreachable)) {
       this.begin();
     }
+    this.checkKernel();
     this.changed.emit();
+  }
+
+  /** A kernel of ours without its session has ended, with its server or by somebody else. */
+  private checkKernel(): void {
+    const status = this.context.session?.kernel?.status ?? 'dead';
+    const isOpen = !this.lineage?.connected || this.view === null || this.view.owner !== null;
+    this.check.needed = this.kernel === 'ours' && !isOpen && !BEGINNING.includes(status);
   }
 
   /** By the command that starts it: whoever installs a kernelspec may name it as they like. */
@@ -222,7 +243,8 @@ export class Following implements IFollowing {
 
   constructor(
     private readonly tracker: INotebookTracker,
-    readonly server: Lineages
+    readonly server: Lineages,
+    private readonly running: Pick<ServiceManager.IManager, 'kernels' | 'sessions'>
   ) {
     tracker.forEach(panel => this.follow(panel));
     tracker.widgetAdded.connect((_, panel) => this.follow(panel));
@@ -243,7 +265,11 @@ export class Following implements IFollowing {
   }
 
   private follow(panel: NotebookPanel): void {
-    const notebook = new FollowedNotebook(panel, this.server);
+    const notebook = new FollowedNotebook(panel, this.server, async () => {
+      // What shows a kernel is told of its end by the first, and by the second that none is left.
+      await this.running.kernels.refreshRunning();
+      await this.running.sessions.refreshRunning();
+    });
     this.followed.set(panel.id, notebook);
     panel.disposed.connect(() => {
       this.followed.delete(panel.id);
@@ -264,6 +290,6 @@ export const following: JupyterFrontEndPlugin<IFollowing> = {
   autoStart: true,
   provides: IFollowing,
   requires: [INotebookTracker],
-  activate: (app: JupyterFrontEnd, tracker: INotebookTracker) =>
-    new Following(tracker, new Lineages(app.serviceManager.serverSettings))
+  activate: ({ serviceManager }: JupyterFrontEnd, tracker: INotebookTracker) =>
+    new Following(tracker, new Lineages(serviceManager.serverSettings), serviceManager)
 };

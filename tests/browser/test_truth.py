@@ -13,6 +13,7 @@ import requests
 from playwright.sync_api import Browser, Locator, expect
 from tests.support.jupyter_server import jupyter_server
 from tests.support.page_parts import faint_in_either_theme, nameless, shifts, titled
+from tests.support.steering import Steering
 from tests.support.web_page import (
     PATIENCE_MS,
     NotebookPage,
@@ -133,6 +134,11 @@ class Shown:
     def status(self) -> Locator:
         """What the status bar has of it."""
         return self.notebook.page.locator(".bp-Status")
+
+    @property
+    def words(self) -> Locator:
+        """What the panel says of the notebook's kernel."""
+        return self.notebook.page.locator(".bp-Panel-words")
 
     @property
     def head(self) -> Locator:
@@ -337,7 +343,14 @@ def test_after_the_server_is_restarted_the_panel_shows_what_its_kernels_left(
     pages.restart_server()
     expect(first.head).to_contain_text("closed")
     show_the_truth(pages, first.panel)
-    # A page looks less and less often for kernels that it could not reach.
-    page.evaluate("window.jupyterapp.serviceManager.kernels.refreshRunning()")
     expect(first.notebook.cell(2)).to_contain_text("this is how things were then")
+    expect(first.words).to_contain_text("It has no running kernel")
     first.notebook.picture("truth-server-restarted")
+
+
+def test_with_another_kernel_panel_and_widget_go_on(pages: Pages, first: Shown) -> None:
+    Steering(first.notebook).choose_machine("Choose a kernel…")
+    expect(first.words).to_be_hidden()
+    expect(first.notebook.cell(2)).not_to_contain_text("this is how things were then")
+    pages.act("checkpoint", label="again")
+    show_the_truth(pages, first.panel, first.widget)
