@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from tests.architecture.house import ROOT, project
+from tests.architecture.house import ROOT, project, tracked_files
 from tests.support.jupyter_server import JupyterServer, jupyter_server
 
 # A build and an installation of everything may take their time.
@@ -123,10 +123,8 @@ def test_a_source_archive_holds_the_front_end_as_written_and_as_built(shipped: S
         names = {name.partition("/")[2] for name in archive.getnames()}
     built = {"nbext/labextension/package.json", "kernel/branchpoint_kernel/front_end/lineage.js"}
     assert built <= names
-    written = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "nbext"], capture_output=True, text=True, check=False
-    )
-    assert set(written.stdout.split()) <= names
+    written = {path.relative_to(ROOT).as_posix() for path in tracked_files()}
+    assert {name for name in written if name.startswith("nbext/")} <= names
 
 
 def test_a_wheel_holds_the_front_end_once_and_no_sources_of_it(shipped: Shipped) -> None:
