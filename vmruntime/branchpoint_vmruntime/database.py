@@ -161,7 +161,8 @@ class Database:
             raise self._translated(error) from error
         except OSError as error:
             raise StorageError(
-                f"{self._path} cannot be used: {error}", hint="check the disk and its permissions"
+                f"{self._path} cannot be used: {error.strerror or error}",
+                hint="check the disk and its permissions",
             ) from error
 
     def _translated(self, error: sqlite3.DatabaseError) -> BranchpointError:

@@ -79,7 +79,7 @@ def leaks(home: Home) -> list[Leak]:
 
 
 def sweep(home: Home, *, thorough: bool = True) -> list[Leak]:
-    """Remove what was left behind; what it was. Checkpoints on record stay.
+    """Remove what was left behind; what of it is gone. Checkpoints on record stay.
 
     Unless `thorough`, only what stands in the way or is made again when needed: machines, their
     overlays, flat images, sockets. Otherwise also checkpoints that were never finished, and the
@@ -199,7 +199,7 @@ def _remove(path: Path, home: Home) -> Leak | None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-        return found
+        return None if os.path.lexists(path) else found
     return None
 
 
@@ -217,7 +217,7 @@ def _unfinished(home: Home, known: set[str]) -> list[Leak]:
                 if there - on_record:
                     found = [_found(folder / it) for it in sorted(there - on_record)]
                     LayerStore(folder).sweep(on_record)
-                    swept += found
+                    swept += [leak for leak in found if leak.path and not leak.path.exists()]
                 # What an owner was just writing of its edge; it is written again when needed.
                 for half in sorted(home.session(name).glob("*.part")):
                     swept.append(_found(half))

@@ -75,6 +75,23 @@ def test_what_a_killed_owner_left_is_shown_and_swept(home: Home, capsys: Capture
     assert capsys.readouterr().out == "● nothing to sweep\n"
 
 
+def _removes_nothing(_folder: Path, *, ignore_errors: bool) -> None:
+    """Stands in for `shutil.rmtree` on a disk that fails."""
+
+
+def test_what_is_still_there_after_a_sweep_is_told_and_ends_with_1(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    left_by_a_killed_owner(home, CLOSED)
+    monkeypatch.setattr("shutil.rmtree", _removes_nothing)
+    assert main(["sweep"]) == 1
+    told = capsys.readouterr()
+    assert "gone: 1, " in told.out
+    assert f"! left behind by session {CLOSED}: {home.live / CLOSED}, " in told.out
+    assert "nothing to sweep" not in told.out
+    assert "could not be removed" in told.err
+
+
 def test_what_was_swept_is_told_as_json(home: Home, capsys: Captured) -> None:
     left = left_by_a_killed_owner(home, CLOSED)
     assert main(["sweep", "--json"]) == 0

@@ -86,6 +86,22 @@ def test_a_machine_whose_owner_has_gone_is_ended(home: Home) -> None:
         assert not is_running(pid)
 
 
+def _removes_nothing(_folder: Path, *, ignore_errors: bool) -> None:
+    """Stands in for `shutil.rmtree` on a disk that fails."""
+
+
+def test_what_cannot_be_removed_is_not_told_as_swept(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_sessions(home)
+    left = left_by_a_killed_owner(home, CLOSED)
+    unfinished = a_file(home.layers / CLOSED / "half.part" / "memory").parent
+    with monkeypatch.context() as failing:
+        failing.setattr("shutil.rmtree", _removes_nothing)
+        assert paths(sweep(home)) == {home.control(CLOSED)}
+    assert paths(sweep(home)) == {*left, unfinished} - {home.control(CLOSED)}
+
+
 def _tells_nobody(_process: int, _signal: int) -> None:
     """Stands in for `signal.pidfd_send_signal`."""
 
