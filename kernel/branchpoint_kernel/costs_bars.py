@@ -23,6 +23,7 @@ from branchpoint_kernel.costs_sheet import (
     SIDE_IN,
     TITLE_IN,
     WIDTH_IN,
+    as_ours,
     axes_at,
     entitle,
 )
@@ -30,7 +31,8 @@ from branchpoint_vmruntime.outside.amounts import MICROS
 
 _MOST_CHARACTERS = 24
 _GAP_IN = 0.3
-_NAMES = FontProperties(family="DejaVu Sans", size=8.5)
+with as_ours():
+    _NAMES = FontProperties(size=8.5)
 _BAR = "#0072b2"
 # Okabe and Ito's, which colour-blind readers can tell apart; the patterns do for print in grey.
 _PART_COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7")

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import logging
 from base64 import b64encode
 from pathlib import Path
 
@@ -14,15 +13,12 @@ from branchpoint_kernel.costs_rendering import (
     costs_lines,
     costs_record,
 )
-from branchpoint_kernel.drawing import DRAWING
-from branchpoint_kernel.lineage_still import Picture
+from branchpoint_kernel.drawing import Picture, in_turn
 from branchpoint_kernel.places import place, shown
 from branchpoint_kernel.told import Told
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.outside.costs import BranchCost
 from branchpoint_vmruntime.session import Session
-
-log = logging.getLogger(__name__)
 
 
 class CostsOperations:
@@ -82,19 +78,13 @@ class CostsOperations:
 
 
 async def _picture(told: CostsTold) -> Picture:
-    """The charts for a display; if they cannot be drawn, the table is there all the same."""
+    """The charts for a display."""
 
-    def drawn() -> tuple[str, bytes, int]:
+    def drawn() -> Picture:
         # It takes most of a second to import, and few kernels are ever asked.
         charts = importlib.import_module("branchpoint_kernel.costs_charts")
-        return charts.in_words(told), charts.png(told), charts.WIDTH_PIXELS
+        words = charts.in_words(told)
+        data = {"text/plain": words, "image/png": b64encode(charts.png(told)).decode()}
+        return Picture(data, {"image/png": {"width": charts.WIDTH_PIXELS, "alt": words}})
 
-    try:
-        async with DRAWING:
-            words, png, width = await asyncio.to_thread(drawn)
-    except Exception:
-        log.exception("the charts of what was spent could not be drawn")
-        said = "the charts could not be drawn; the log of this kernel says why"
-        return Picture({"text/plain": said}, {})
-    data = {"text/plain": words, "image/png": b64encode(png).decode()}
-    return Picture(data, {"image/png": {"width": width, "alt": words}})
+    return await in_turn(drawn, "the charts of what was spent")

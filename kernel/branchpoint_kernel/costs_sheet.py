@@ -5,12 +5,12 @@ Lengths are in inches.
 # matplotlib 3.10 leaves **kwargs untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-import warnings
-from typing import Any, cast
+from contextlib import AbstractContextManager
 
-from matplotlib import rc_context, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from branchpoint_vmruntime.drawing_settings import settings_of_ours
 
 WIDTH_IN = 9.6
 ROW_IN = 0.27
@@ -21,9 +21,7 @@ INK = "#1f2328"
 QUIET = "#656d76"
 _FAINT = "#d0d7de"
 
-# Whatever its user has set for other plots on this host: these are the same everywhere.
 _STYLE = {
-    "font.family": ["DejaVu Sans"],
     "font.size": 8.5,
     "axes.edgecolor": _FAINT,
     "axes.labelcolor": QUIET,
@@ -40,26 +38,12 @@ _STYLE = {
     "ytick.minor.size": 0,
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
-    "text.parse_math": False,
 }
 
 
-class as_ours:  # noqa: N801 (read as what it does)
-    """Our settings and no others; a name in a script the font lacks is shown as boxes."""
-
-    def __init__(self) -> None:
-        plain = {name: rcParamsDefault[name] for name in rcParamsDefault if name != "backend"}
-        self._style = rc_context(cast("Any", {**plain, **_STYLE}))
-        self._quiet = warnings.catch_warnings()
-
-    def __enter__(self) -> None:
-        self._quiet.__enter__()
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        self._style.__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        self._style.__exit__(None, None, None)
-        self._quiet.__exit__(None, None, None)
+def as_ours() -> AbstractContextManager[None]:
+    """The settings that a sheet is drawn and written under."""
+    return settings_of_ours(_STYLE)
 
 
 def axes_at(figure: Figure, place_in: tuple[float, float, float, float]) -> Axes:

@@ -3,7 +3,6 @@
 Saved notebooks, nbconvert, GitHub and screen readers get these.
 """
 
-import asyncio
 import importlib
 from base64 import b64encode
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from html import escape
 from pathlib import PurePath
 
 from branchpoint_kernel.bundles import Bundle
-from branchpoint_kernel.drawing import DRAWING
+from branchpoint_kernel.drawing import Picture, in_turn
 from branchpoint_kernel.records import RECORD_TYPE, Fact, record
 from branchpoint_kernel.rendering import duration, memory_facts, size
 from branchpoint_kernel.tables import table
@@ -34,14 +33,6 @@ _CSS_DPI = 96
 # A picture of hundreds of rows, drawn as finely as a small one, is megabytes in every notebook.
 _FINE_DPI, _COARSE_DPI = 150, 72
 _LONG_IN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture by its MIME types, and what is to be said of them."""
-
-    data: Bundle
-    metadata: Bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +116,21 @@ async def picture(session: Session, view: LineageView) -> Picture:
     records = [branch.record for branch in session.branches()]
     current = session.current.name
 
-    def drawn() -> tuple[bytes, bytes, int]:
+    def drawn() -> Picture:
         # It takes most of a second to import, and few kernels are ever asked.
         pictures = importlib.import_module("branchpoint_vmruntime.lineage.picture")
         figure = pictures.draw(checkpoints, records, operations, current=current)
         width_in, height_in = figure.get_size_inches()
         dpi = _FINE_DPI if max(width_in, height_in) < _LONG_IN else _COARSE_DPI
-        width = round(width_in * _CSS_DPI)
-        return pictures.svg(figure), pictures.png(figure, most_dpi=dpi), width
+        said = summary(view)
+        data = {
+            "text/plain": f"({said}: a picture)",
+            "image/svg+xml": _told_svg(pictures.svg(figure).decode(), said, _description(view)),
+            "image/png": b64encode(pictures.png(figure, most_dpi=dpi)).decode(),
+        }
+        return Picture(data, {"image/png": {"width": round(width_in * _CSS_DPI), "alt": said}})
 
-    async with DRAWING:
-        svg, png, width = await asyncio.to_thread(drawn)
-    said = summary(view)
-    data = {
-        "text/plain": f"({said}: a picture)",
-        "image/svg+xml": _told_svg(svg.decode(), said, _description(view)),
-        "image/png": b64encode(png).decode(),
-    }
-    return Picture(data, {"image/png": {"width": width, "alt": said}})
+    return await in_turn(drawn, "the picture")
 
 
 def _told_svg(svg: str, title: str, description: str) -> str:

@@ -11,12 +11,13 @@ from branchpoint_kernel.autocheckpoint import AutoCheckpoint
 from branchpoint_kernel.bundles import Bundle, bundle
 from branchpoint_kernel.copying import Copying, OnStep, nobody_watches
 from branchpoint_kernel.diff import Differences
+from branchpoint_kernel.drawing import Picture
 from branchpoint_kernel.effects import effects_lines, effects_record
 from branchpoint_kernel.history_rendering import autocheckpoint_lines, undo_lines
 from branchpoint_kernel.image_commands import AddToImage, ResetImage, ShowImage
 from branchpoint_kernel.image_operations import ImageOperations
 from branchpoint_kernel.leaving import Effects, Leavings
-from branchpoint_kernel.lineage_still import Picture, lineage_bundle
+from branchpoint_kernel.lineage_still import lineage_bundle
 from branchpoint_kernel.outside_operations import OutsideOperations
 from branchpoint_kernel.outside_rendering import forwarded_ports
 from branchpoint_kernel.pause_operations import PauseOperations

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from branchpoint_kernel.lineage_still import Picture
+from branchpoint_kernel.drawing import Picture
 from branchpoint_kernel.rendering import Line
 from branchpoint_vmruntime.lineage import Checkpoint
 

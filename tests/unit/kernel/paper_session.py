@@ -12,8 +12,8 @@ from tests.support.fake_outside import edge_in
 from tests.support.fake_streams import FakeChannel
 
 from branchpoint_kernel.commands import OutsideCommand
+from branchpoint_kernel.drawing import Picture
 from branchpoint_kernel.grammar import parse
-from branchpoint_kernel.lineage_still import Picture
 from branchpoint_kernel.outside_operations import OutsideOperations
 from branchpoint_kernel.rendering import as_html, as_text
 from branchpoint_vmruntime.branch_seam import MemoryUse

@@ -8,42 +8,7 @@ from tests.support.carrying import hold, saving_by_itself
 from tests.support.front_end import Message, in_a_loop, open_notebook
 from tests.support.lineage_page import WIDGET_VIEW, LineagePage, comm_openings, data_of
 
-from branchpoint_kernel import lineage_widget
 from branchpoint_vmruntime.errors import UsageError
-
-
-@in_a_loop
-async def test_a_cell_shows_the_widget_and_below_it_a_picture_and_tables() -> None:
-    async with open_notebook() as notebook:
-        await notebook.run("%checkpoint one")
-        widget, picture, tables = data_of(await notebook.run("%lineage", allow_stdin=True))
-        assert set(widget) == {"text/plain", WIDGET_VIEW}
-        assert widget["text/plain"].startswith("Lineage of fake: 2 checkpoints, 1 branch")
-        assert set(picture) == {"text/plain", "image/svg+xml", "image/png"}
-        assert "<th scope" in tables["text/html"]
-        assert "one" in tables["text/plain"]
-
-
-@in_a_loop
-async def test_nobody_who_has_the_widget_waits_for_the_picture_of_hundreds_of_checkpoints(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("branchpoint_kernel.lineage_host.DRAWN_AT_ONCE", 0)
-    async with open_notebook() as notebook:
-        _, place, _ = data_of(await notebook.run("%lineage", allow_stdin=True))
-        assert set(place) == {"text/plain"}
-        picture = (await LineagePage(notebook).hear("update_display_data"))["data"]
-        assert set(picture) == {"text/plain", "image/svg+xml", "image/png"}
-
-
-@in_a_loop
-async def test_a_cell_that_nobody_sits_before_shows_the_picture_and_tables_alone() -> None:
-    async with open_notebook() as notebook:
-        answer = await notebook.run("%lineage", allow_stdin=False)
-        picture, tables = data_of(answer)
-        assert set(picture) == {"text/plain", "image/svg+xml", "image/png"}
-        assert "text/html" in tables
-        assert not comm_openings(notebook.seen)
 
 
 @in_a_loop
@@ -314,18 +279,6 @@ async def test_nothing_is_said_once_no_page_looks(monkeypatch: pytest.MonkeyPatc
         assert [m for m in notebook.seen if m["msg_type"].startswith("comm_")] == []
         page.say({"method": "custom", "content": {"op": "look"}})
         await page.until(lambda view: "one" in page.labels(view))
-
-
-@in_a_loop
-async def test_where_the_view_was_not_built_a_cell_says_how_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lineage_widget, "FRONT_END", lineage_widget.FRONT_END / "nowhere")
-    async with open_notebook() as notebook:
-        said, picture, tables = data_of(await notebook.run("%lineage", allow_stdin=True))
-        assert "make venv" in said["text/plain"]
-        assert "image/png" in picture
-        assert "text/html" in tables
 
 
 @in_a_loop

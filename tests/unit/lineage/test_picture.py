@@ -1,14 +1,20 @@
 """The picture of a lineage: it is written, says what there is, and is the same each time."""
+# matplotlib 3.10 leaves what settings hold untyped.
+# pyright: reportUnknownVariableType=false
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from matplotlib import rc_context, rcParams
 from matplotlib.image import imread
 from matplotlib.text import Text
 from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint, an_operation
 
 from branchpoint_vmruntime.lineage import BranchName, BranchState, CheckpointCost, CheckpointKind
-from branchpoint_vmruntime.lineage.picture import draw, resolution_dpi, save, size, summary
+from branchpoint_vmruntime.lineage.picture import draw, resolution_dpi, save, size, summary, svg
 
 CHECKPOINTS = [
     a_base("base0000"),
@@ -59,6 +65,43 @@ def test_the_same_lineage_gives_the_same_bytes(tmp_path: Path, ending: str) -> N
         save(draw(CHECKPOINTS, BRANCHES, current=BranchName("main")), path)
         pictures.append(path.read_bytes())
     assert pictures[0] == pictures[1]
+
+
+# Whoever writes papers has the like in a matplotlibrc, and there may be no LaTeX on this computer.
+SET_BY_ITS_USER = {
+    "text.usetex": True,
+    "font.family": "monospace",
+    "savefig.transparent": True,
+    "savefig.facecolor": "black",
+    "savefig.bbox": "tight",
+    "svg.fonttype": "none",
+    "lines.linewidth": 9,
+}
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg"])
+def test_what_its_user_has_set_for_other_plots_changes_nothing(tmp_path: Path, ending: str) -> None:
+    plain, other = (tmp_path / f"{name}{ending}" for name in ("plain", "other"))
+    save(draw(CHECKPOINTS, BRANCHES), plain)
+    with rc_context(SET_BY_ITS_USER):  # pyright: ignore[reportArgumentType]
+        before = dict(rcParams)
+        save(draw(CHECKPOINTS, BRANCHES), other)
+        assert dict(rcParams) == before
+    assert other.read_bytes() == plain.read_bytes()
+
+
+def test_a_file_of_settings_that_is_read_at_the_start_changes_nothing(tmp_path: Path) -> None:
+    lines = [f"{name}: {value}\n" for name, value in SET_BY_ITS_USER.items()]
+    (tmp_path / "matplotlibrc").write_text("".join(lines))
+    code = (
+        "import sys; from branchpoint_vmruntime.lineage.picture import draw, svg;"
+        "from tests.unit.lineage.test_picture import BRANCHES, CHECKPOINTS;"
+        "sys.stdout.buffer.write(svg(draw(CHECKPOINTS, BRANCHES)))"
+    )
+    env = {**os.environ, "MATPLOTLIBRC": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    drawn = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
+    assert (drawn.returncode, drawn.stderr) == (0, b"")
+    assert drawn.stdout == svg(draw(CHECKPOINTS, BRANCHES))
 
 
 def test_the_picture_is_not_blank(tmp_path: Path) -> None:

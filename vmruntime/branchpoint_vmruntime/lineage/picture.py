@@ -6,14 +6,12 @@ States are told apart by shape, line and word, never by colour alone.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import io
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -21,6 +19,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Curve
 from matplotlib.textpath import text_to_path
 
+from branchpoint_vmruntime.drawing_settings import settings_of_ours
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchRecord,
@@ -51,9 +50,10 @@ _BAND = "#f3f6fa"
 # Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to read as text.
 _COLOURS = ("#0072b2", "#b04200", "#007552", "#a0457c", "#11556f", "#7d6200")
 
-_BOLD = FontProperties(weight="bold", size=9)
-_PLAIN = FontProperties(size=9)
-_SMALL = FontProperties(size=8)
+with settings_of_ours():
+    _BOLD = FontProperties(weight="bold", size=9)
+    _PLAIN = FontProperties(size=9)
+    _SMALL = FontProperties(size=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,7 @@ class _Columns:
     height: float
 
 
+@settings_of_ours()
 def draw(
     checkpoints: Sequence[Checkpoint],
     branches: Sequence[BranchRecord],
@@ -173,14 +174,12 @@ def png(figure: Figure, *, most_dpi: float = _DPI) -> bytes:
     return content.getvalue()
 
 
+@settings_of_ours()
 def _write_to(figure: Figure, file: BinaryIO, form: str, most_dpi: float = _DPI) -> None:
     """The same lineage gives the same bytes."""
     dpi = min(most_dpi, resolution_dpi(max(figure.get_size_inches())))
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
-    with rc_context({"svg.hashsalt": "branchpoint"}), warnings.catch_warnings():
-        # A label in a script the font lacks is shown as boxes, which says enough.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(file, format=form, dpi=dpi, metadata=undated)
+    figure.savefig(file, format=form, dpi=dpi, metadata=undated)
 
 
 def resolution_dpi(longest_side_in: float) -> float:
@@ -332,15 +331,11 @@ def _write(
     colour: str = _INK,
     side: str = "left",
 ) -> None:
-    text = axes.text(x, y, words, fontproperties=font, color=colour, ha=side, va="center_baseline")
-    # A dollar sign in a label is a dollar sign.
-    text.set_parse_math(False)
+    axes.text(x, y, words, fontproperties=font, color=colour, ha=side, va="center_baseline")
 
 
 def _width_in(words: str, font: FontProperties) -> float:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        width_points, _, _ = text_to_path.get_text_width_height_descent(words, font, ismath=False)
+    width_points, _, _ = text_to_path.get_text_width_height_descent(words, font, ismath=False)
     return width_points / 72
 
 
