@@ -49,7 +49,7 @@ class Interrupts:
     async def interrupt(self) -> None:
         """Interrupt whatever runs, or the current kernel if nothing does."""
         stopped = self._stop_ours()
-        pumps = [pump for pump in self._pumps if pump.executes]
+        pumps = [pump for pump in self._pumps if pump.interruptible]
         if not pumps and not stopped:
             pumps = [pump for pump in self._pumps if self._pumps.is_current(pump)]
         await asyncio.gather(*(self._interrupt(pump) for pump in pumps))
@@ -60,8 +60,7 @@ class Interrupts:
             pump = self._pumps.of(self._session.branch(branch))
         except BranchpointError:
             return
-        # Also of a fork in the background, whose cell no interrupt of the user's is meant for.
-        if not pump.executes and not pump.occupied:
+        if not pump.at_a_cell:
             return
         asker = pump.asker()
         if asker is not None and asker.header is not None:

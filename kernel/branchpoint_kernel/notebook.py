@@ -96,7 +96,7 @@ class Notebook:
             self._comms,
             following.current,
             tasks,
-            lambda: self.occupied,
+            lambda: self.shown_busy,
             returning,
         )
         self._runner = CellRunner(
@@ -126,7 +126,7 @@ class Notebook:
         return not self._auto.pending and not any(pump.holds_queue for pump in self._pumps)
 
     @property
-    def occupied(self) -> bool:
+    def shown_busy(self) -> bool:
         """Whether front ends have been told of busy and are still to be told of idle."""
         return not self._queue.empty or any(pump.holds_queue for pump in self._pumps)
 
@@ -253,9 +253,7 @@ class Notebook:
         """Implements what a session asks before it pauses a branch."""
         if self._others_execute(branch) or self._fanout.wants(branch):
             return True
-        # A fork in the background is at its cell, though no interrupt is meant for it.
-        there = (it for it in self._pumps if it.branch.name == branch)
-        if any(it.occupied or it.executes or it.holds_queue for it in there):
+        if any(it.at_a_cell or it.holds_queue for it in self._pumps.of_name(branch)):
             return True
         ours = self._runner.request is not None and self._session.current.name == branch
         return ours and not self._operations.pauses_itself
@@ -345,7 +343,7 @@ class Notebook:
 
     def _is_free(self, branch: str) -> bool:
         """Whether no cell runs, ours or that branch's."""
-        there = (pump for pump in self._pumps if pump.branch.name == branch)
+        there = self._pumps.of_name(branch)
         return self._runner.request is None and not any(pump.occupied for pump in there)
 
     async def _save_by_itself(self, branch: str) -> None:

@@ -98,14 +98,20 @@ class Pump:
         return not self.stuck and any(each.holds_queue for each in self.conversations.values())
 
     @property
-    def executes(self) -> bool:
-        """Whether an interrupt is meant for this kernel."""
+    def interruptible(self) -> bool:
+        """Whether an interrupt of the user's is meant for this kernel."""
         return any(each.executes for each in self.conversations.values())
 
     @property
     def occupied(self) -> bool:
         """Whether a cell runs in its main shell."""
         return any(each.occupies for each in self.conversations.values())
+
+    @property
+    def at_a_cell(self) -> bool:
+        """Whether it is at a cell, whoever may interrupt that."""
+        # A fork in the background is occupied with a cell that no interrupt is meant for.
+        return self.interruptible or self.occupied
 
     @property
     def running(self) -> Conversation | None:

@@ -62,6 +62,10 @@ class Pumps:
             raise self._deaths.get(branch.name, ended)
         return self._running[incarnation][0]
 
+    def of_name(self, branch: str) -> list[Pump]:
+        """Those taken on for branches of that name."""
+        return [pump for pump in self if pump.branch.name == branch]
+
     def look_again(self) -> None:
         """Something may have come to its end that no kernel says the end of."""
         self._listener.on_change()

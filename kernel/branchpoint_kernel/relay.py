@@ -225,7 +225,7 @@ class Relay:
             return "starting"
         if self._notebook is None:
             return "idle" if self._queue.empty else "busy"
-        return "busy" if self._notebook.occupied else "idle"
+        return "busy" if self._notebook.shown_busy else "idle"
 
     def _is_first_to_wait(self, request: Request) -> bool:
         if not self._is_coming_up or self._tells or request.type != "execute_request":

@@ -62,7 +62,7 @@ class Vigil:
         """Ask for signs of life, for ever."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            pumps = [pump for pump in self._pumps if pump.executes or pump.holds_queue]
+            pumps = [pump for pump in self._pumps if pump.interruptible or pump.holds_queue]
             await asyncio.gather(*(self._look_after(pump) for pump in pumps))
 
     async def after_interrupt(self, pump: Pump) -> None:
