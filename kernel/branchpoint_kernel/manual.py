@@ -145,7 +145,10 @@ MAGICS = MappingProxyType(
                     "It stays up to date while things happen, also while the machine is busy or\n"
                     "paused, and survives every rollback. What is selected in it can be rolled\n"
                     "back to, forked, switched to, kept, dropped, paused, compared, renamed,\n"
-                    "pinned and noted. A saved notebook shows it as a picture and a table."
+                    "pinned and noted; in JupyterLab and Notebook 7 it can be opened as a\n"
+                    "notebook of its own, seen side by side with this one, and its text be\n"
+                    "restored. A saved notebook shows it as a picture and tables. Asked for by\n"
+                    "code, as in a loop, it is the tables alone."
                 ),
                 takes=Takes.NOTHING,
             ),

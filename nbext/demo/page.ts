@@ -48,9 +48,8 @@ function service(isPage: boolean): LineageService {
       return { text: 'told', html: HTML, record: {} };
     }
   };
-  return isPage
-    ? { ...plain, openBranch: inPage, compareBranches: inPage, restoreText: inPage }
-    : plain;
+  const page = { openBranch: inPage, compareBranches: inPage, restoreText: inPage };
+  return isPage ? { ...plain, page } : plain;
 }
 
 function view(count: number): LineageView {

@@ -5,7 +5,7 @@ import { Widget } from '@lumino/widgets';
 import type { ServerLineage } from './api';
 import { refusalOf } from './lineage/doing';
 import { el } from './lineage/dom';
-import type { Action, CellText, LineageService, Question, Told } from './lineage/facts';
+import type { Action, CellText, LineageService, PageDeeds, Question, Told } from './lineage/facts';
 import { outcome } from './lineage/outcomes';
 
 /** In milliseconds: long enough to be read, and gone before it is in the way. */
@@ -53,22 +53,31 @@ export function tell(words: string, actions: Notification.IAction[] = []): void 
   }
 }
 
+/** What only this page can do for a session whose notebook is open in it. */
+export function pageDeeds(session: string, commands: CommandRegistry): PageDeeds {
+  const execute = async (command: string, args: Record<string, string>): Promise<boolean> => {
+    if (!commands.hasCommand(command)) {
+      throw new Error(`This page has no command ${command}.`);
+    }
+    return (await commands.execute(command, args)) === true;
+  };
+  return {
+    openBranch: branch => execute(COMMANDS.openBranch, { session, branch }),
+    compareBranches: (left, right) => execute(COMMANDS.compare, { session, left, right }),
+    restoreText: checkpoint => execute(COMMANDS.restoreText, { session, checkpoint })
+  };
+}
+
 /** The session of a notebook that is open in this page, with what only a page can do. */
 export class PageLineage implements LineageService {
-  readonly openBranch: (branch: string) => Promise<boolean>;
-  readonly compareBranches: (left: string, right: string) => Promise<boolean>;
-  readonly restoreText: (checkpoint: string) => Promise<boolean>;
+  readonly page: PageDeeds;
 
   constructor(
     private readonly lineage: ServerLineage,
-    private readonly commands: CommandRegistry,
+    commands: CommandRegistry,
     private readonly offerText: () => boolean
   ) {
-    const { session } = lineage;
-    this.openBranch = branch => this.execute(COMMANDS.openBranch, { session, branch });
-    this.compareBranches = (left, right) =>
-      this.execute(COMMANDS.compare, { session, left, right });
-    this.restoreText = checkpoint => this.execute(COMMANDS.restoreText, { session, checkpoint });
+    this.page = pageDeeds(lineage.session, commands);
   }
 
   /** For a tree, which tells by itself what became of it; only what can be done next is offered. */
@@ -99,14 +108,7 @@ export class PageLineage implements LineageService {
     if (action.op !== 'rollback' || !this.offerText()) {
       return [];
     }
-    const callback = (): void => void this.restoreText(action.target);
+    const callback = (): void => void this.page.restoreText(action.target);
     return [{ label: 'Restore its text', callback, displayType: 'accent' }];
-  }
-
-  private async execute(command: string, args: Record<string, string>): Promise<boolean> {
-    if (!this.commands.hasCommand(command)) {
-      throw new Error(`This page has no command ${command}.`);
-    }
-    return (await this.commands.execute(command, args)) === true;
   }
 }

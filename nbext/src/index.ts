@@ -3,6 +3,7 @@ import { commanding } from './commands';
 import { comparing } from './comparing';
 import { dimming } from './dimming';
 import { following } from './follow';
+import { offering } from './offering';
 import { opening } from './opening';
 import { paneling } from './panel';
 import { preferring } from './preferences';
@@ -20,5 +21,6 @@ export default [
   dimming,
   comparing,
   opening,
+  offering,
   placing
 ];

@@ -2,6 +2,7 @@
 import type { LineageView } from './lineage/facts';
 import { withFigures } from './lineage/figures';
 import { LineageTree } from './lineage/tree';
+import { onDeeds } from './page_deeds';
 import { reachOf, Return } from './widget_return';
 import { followPatches, KernelLineage, LOOK_EVERY_MS, type WidgetModel } from './widget_service';
 import { Still } from './widget_still';
@@ -32,6 +33,7 @@ class Place {
   private readonly timer: ReturnType<typeof setInterval>;
   private readonly watching: ReturnType<typeof setInterval>;
   private readonly session: string;
+  private readonly hearNoMore: () => void;
   private service: KernelLineage;
   private tree: LineageTree;
   private isInSight = false;
@@ -58,11 +60,13 @@ class Place {
     document.addEventListener('visibilitychange', this.look);
     const here = places().get(this.session) ?? new Set();
     places().set(this.session, here.add(this.take));
+    this.hearNoMore = onDeeds(this.session, this.drawSoon);
     this.draw();
   }
 
   dispose(): void {
     places().get(this.session)?.delete(this.take);
+    this.hearNoMore();
     document.removeEventListener('visibilitychange', this.look);
     clearInterval(this.timer);
     clearInterval(this.watching);

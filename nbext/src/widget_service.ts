@@ -4,12 +4,14 @@ import type {
   CellText,
   LineageService,
   LineageView,
+  PageDeeds,
   Question,
   Refusal,
   Told
 } from './lineage/facts';
 import type { Figures } from './lineage/figures';
 import { type Patch, patched } from './lineage/patches';
+import { deedsFor } from './page_deeds';
 
 /** What the page's part of a widget is, as anywidget hands it over. */
 export interface WidgetModel {
@@ -64,11 +66,18 @@ export const LOOK_EVERY_MS = 30_000;
 export class KernelLineage implements LineageService {
   private readonly waiting = new Map<string, Waiting>();
   // Every page hears every answer. A page that is not served safely has no randomUUID.
-  private readonly page = Math.random().toString(36).slice(2);
+  private readonly asker = Math.random().toString(36).slice(2);
+  private readonly session: string;
   private asked = 0;
 
   constructor(private readonly model: WidgetModel) {
+    this.session = model.get('view').session;
     model.on('msg:custom', this.hear);
+  }
+
+  /** Where the page is JupyterLab with our extension, and has the notebook open. */
+  get page(): PageDeeds | undefined {
+    return deedsFor(this.session);
   }
 
   act(action: Action): Promise<Record<string, unknown>> {
@@ -100,7 +109,7 @@ export class KernelLineage implements LineageService {
 
   private send(asked: Action | Question): Promise<Record<string, unknown>> {
     this.asked += 1;
-    const id = `${this.page}-${this.asked}`;
+    const id = `${this.asker}-${this.asked}`;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
       this.model.send({ id, ...asked });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { aCheckpoint, small } from '../demo/sessions';
-import type { LineageView } from '../src/lineage/facts';
+import type { LineageView, PageDeeds } from '../src/lineage/facts';
+import { offerDeeds } from '../src/page_deeds';
 import widget from '../src/widget';
 import { KernelLineage, type WidgetModel } from '../src/widget_service';
 import { Still } from '../src/widget_still';
@@ -54,6 +55,28 @@ class FakeModel {
   }
 }
 
+/** Deeds of a page that note what was asked of them. */
+function noting(asked: string[]): (session: string) => PageDeeds {
+  const note =
+    (deed: string) =>
+    async (...about: string[]): Promise<boolean> => {
+      asked.push([deed, ...about].join(' '));
+      return true;
+    };
+  return session => ({
+    openBranch: note(`open ${session}`),
+    compareBranches: note(`compare ${session}`),
+    restoreText: note(`restore ${session}`)
+  });
+}
+
+/** The deeds that are offered for the row of that key. */
+function offeredFor(key: string): string[] {
+  el.querySelector<HTMLElement>(`.bp-row[data-key="${key}"]`)?.click();
+  const buttons = el.querySelectorAll<HTMLElement>('.bp-offering:not([hidden]) [data-do]');
+  return [...buttons].map(({ dataset }) => dataset['do'] ?? '');
+}
+
 let el: HTMLElement;
 let seen: ((entries: { isIntersecting: boolean }[]) => void)[];
 
@@ -74,6 +97,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  offerDeeds([], noting([]));
   el.remove();
   vi.unstubAllGlobals();
   vi.useRealTimers();
@@ -261,5 +285,70 @@ test('a kernel that cannot be reached or has ended is told of, until it is there
   expect(told()).toContain('was restarted');
   widget.initialize({ model: new FakeModel().model });
   expect(told()).toBe('');
+  end();
+});
+
+test('a page that has no plugin of ours, or follows other notebooks, has nothing added to the tree', () => {
+  const end = widget.render({ model: new FakeModel().model, el });
+  const alone = offeredFor('c:k1');
+  expect(alone).toContain('rollback');
+  offerDeeds(['another session'], noting([]));
+  expect(offeredFor('c:k1')).toEqual(alone);
+  for (const deed of ['open', 'compare', 'restore']) {
+    expect(alone).not.toContain(deed);
+  }
+  end();
+});
+
+test('what the page can do is offered for as long as it follows the notebook, and done by it', async () => {
+  const { session } = small();
+  const asked: string[] = [];
+  const end = widget.render({ model: new FakeModel().model, el });
+  const alone = offeredFor('c:k1');
+  offerDeeds([session], noting(asked));
+  await Promise.resolve();
+  // What is selected has them at once: nothing has to happen in the session.
+  for (const deed of ['restore', 'open', 'compare']) {
+    el.querySelector<HTMLElement>(`.bp-offering:not([hidden]) [data-do=${deed}]`)?.click();
+  }
+  await Promise.resolve();
+  expect(asked).toEqual([
+    `restore ${session} k1`,
+    `open ${session} main`,
+    `compare ${session} boost main`
+  ]);
+  offerDeeds([], noting(asked));
+  await Promise.resolve();
+  expect(offeredFor('c:k1')).toEqual(alone);
+  end();
+});
+
+test('a place is drawn once when the page comes, and not for each thing that it follows', async () => {
+  const fake = new FakeModel();
+  const end = widget.render({ model: fake.model, el });
+  const drawn = vi.spyOn(fake, 'get');
+  const follow = async (...sessions: string[]): Promise<number> => {
+    drawn.mockClear();
+    offerDeeds(sessions, noting([]));
+    await Promise.resolve();
+    return drawn.mock.calls.filter(([name]) => name === 'view').length;
+  };
+  const { session } = small();
+  expect(await follow('another session')).toBe(0);
+  expect(await follow('another session', session)).toBe(1);
+  expect(await follow(session)).toBe(0);
+  expect(await follow()).toBe(1);
+  end();
+  expect(await follow(session)).toBe(0);
+});
+
+test('a page that was there first is found by each model of the session', () => {
+  offerDeeds([small().session], noting([]));
+  const [old, new_] = [new FakeModel(), new FakeModel()];
+  const end = widget.render({ model: old.model, el });
+  expect(offeredFor('b:deep')).toContain('open');
+  old.tell('comm_live_update');
+  widget.initialize({ model: new_.model });
+  expect(offeredFor('b:deep')).toContain('open');
   end();
 });

@@ -37,7 +37,7 @@ export interface Offers {
   name: string;
 }
 
-type Can = Pick<LineageService, 'openBranch' | 'compareBranches' | 'restoreText'>;
+type Can = Pick<LineageService, 'page'>;
 
 const CLOSED = 'The session is closed: open its notebook and start its kernel first';
 const BLIND = "Only its notebook's kernel looks into machines: it does not run";
@@ -79,7 +79,7 @@ function ofCheckpoint(
       ? offer('unpin', 'Unpin', 'It may be collected again', closed || base)
       : offer('pin', 'Pin', 'Keep it whatever else is collected', closed || base)
   ];
-  if (service.restoreText) {
+  if (service.page) {
     list.push(offer('restore', 'Restore text\u2026', "The notebook's cells as they were", ''));
   }
   return list;
@@ -119,12 +119,12 @@ function ofBranch(branch: BranchView, view: LineageView, service: Can, closed: s
       : offer('resume', 'Resume', 'Give it a machine again', closed),
     offer('diff', 'Diff with now\u2026', 'Files, variables and packages', blind(view) || notSeen)
   ];
-  if (service.openBranch) {
+  if (service.page) {
     const why = noOther || (state === 'lent' ? '' : runs);
-    list.push(offer('open', 'Open as notebook', 'A notebook of its own continues it', why));
-  }
-  if (service.compareBranches) {
-    list.push(offer('compare', 'Side by side', 'Both notebooks beside each other', noOther));
+    list.push(
+      offer('open', 'Open as notebook', 'A notebook of its own continues it', why),
+      offer('compare', 'Side by side', 'Both notebooks beside each other', noOther)
+    );
   }
   const current = here ? 'The notebook is on it: switch to another branch first' : '';
   list.push(offer('drop', 'Drop\u2026', 'Give it up; asks first', closed || current || lost));

@@ -59,14 +59,16 @@ export class Deeds {
         return this.drop(branch);
       case 'restore':
         return this.inThePage(deed, branch, titleOfSubject(subject), () =>
-          this.doing.service.restoreText?.(idOf(subject))
+          this.doing.service.page?.restoreText(idOf(subject))
         );
       case 'open':
-        return this.inThePage(deed, branch, branch, () => this.doing.service.openBranch?.(branch));
+        return this.inThePage(deed, branch, branch, () =>
+          this.doing.service.page?.openBranch(branch)
+        );
       case 'compare': {
         const current = this.view()?.current ?? '';
         return this.inThePage(deed, branch, `${current}, ${branch}`, () =>
-          this.doing.service.compareBranches?.(current, branch)
+          this.doing.service.page?.compareBranches(current, branch)
         );
       }
     }

@@ -140,17 +140,22 @@ export interface Refusal {
   hint: string;
 }
 
+/**
+ * What only a page of JupyterLab can do, for a session whose notebook is open in it. Each gives
+ * whether it was done: not where the user thought better of it, nor where it was refused, which the
+ * page has told then.
+ */
+export interface PageDeeds {
+  openBranch(branch: string): Promise<boolean>;
+  compareBranches(left: string, right: string): Promise<boolean>;
+  restoreText(checkpoint: string): Promise<boolean>;
+}
+
 /** Where a drawn tree gets its answers: a comm of the kernel, or routes of the Jupyter server. */
 export interface LineageService {
   act(action: Action): Promise<Record<string, unknown>>;
   /** Once `unwanted` is aborted nobody waits for the answer, and it may never come. */
   ask(question: Question, unwanted?: AbortSignal): Promise<Told | CellText[]>;
-  /**
-   * What only a page of JupyterLab can do; a widget alone has none of these. Each gives whether it
-   * was done: not where the user thought better of it, nor where it was refused, which the page
-   * has told then.
-   */
-  readonly openBranch?: (branch: string) => Promise<boolean>;
-  readonly compareBranches?: (left: string, right: string) => Promise<boolean>;
-  readonly restoreText?: (checkpoint: string) => Promise<boolean>;
+  /** What the page can do besides; it may come and go while the tree is there. */
+  readonly page?: PageDeeds | undefined;
 }

@@ -8,9 +8,11 @@ import type { BranchState } from '../../src/lineage/facts';
 import { outcome } from '../../src/lineage/outcomes';
 
 const page = {
-  openBranch: async () => true,
-  compareBranches: async () => true,
-  restoreText: async () => true
+  page: {
+    openBranch: async () => true,
+    compareBranches: async () => true,
+    restoreText: async () => true
+  }
 };
 
 function tip(state: BranchState, more = {}, current = 'main'): Map<string, Offer> {
@@ -84,7 +86,7 @@ test('without its kernel a session that is open offers all but a look into machi
   expect(cannot).toEqual(['diff', 'diff']);
 });
 
-test('a widget alone does not offer what only a page of JupyterLab can do', () => {
+test('without a page of JupyterLab nothing is offered that only such a page can do', () => {
   const checkpoint = aCheckpoint('k1', null, 'main');
   const view = aView([checkpoint], [aBranch('main', 'k1')], 'main');
   const { checkpoint: list, branch } = offers({ kind: 'checkpoint', checkpoint }, view, {});

@@ -12,6 +12,7 @@ from tests.support.fake_session import FakeSession
 from tests.support.front_end import Notebook, in_a_loop, open_notebook
 
 from branchpoint_kernel import exploring_room
+from branchpoint_kernel.records import RECORD_TYPE
 
 
 def magic(name: str, line: str = "", body: str = "") -> dict[str, Any]:
@@ -33,6 +34,15 @@ async def test_a_checkpoint_answers_with_its_label_and_what_to_display() -> None
         assert answer["status"] == "ok"
         assert answer["value"] == {"label": "a", "id": point.id}
         assert answer["data"]["text/plain"].startswith("● a")
+
+
+@in_a_loop
+async def test_code_that_asks_for_the_lineage_is_shown_the_tables_alone() -> None:
+    async with open_notebook() as notebook:
+        answer = await ask(notebook, magic("lineage"))
+        assert answer["status"] == "ok"
+        assert answer["data"]["text/html"].count("<table") == 2
+        assert answer["data"].keys() == {"text/plain", "text/html", RECORD_TYPE}
 
 
 @in_a_loop
