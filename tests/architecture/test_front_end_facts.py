@@ -100,3 +100,8 @@ def test_the_page_knows_a_text_that_is_not_whole_by_how_it_ends() -> None:
     told = json.dumps(history.CUT, ensure_ascii=False).replace('"', "'")
     text = (ROOT / "nbext" / "src" / "text_plan.ts").read_text()
     assert f"export const CUT = {told};" in text
+
+
+def test_the_page_knows_how_many_operations_a_view_has_at_the_most() -> None:
+    text = (ROOT / "nbext" / "src" / "lineage" / "formats.ts").read_text()
+    assert f"export const MOST_OPERATIONS = {lineage_view.MOST_OPERATIONS};" in text

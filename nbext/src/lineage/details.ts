@@ -84,6 +84,7 @@ function branchParts(branch: BranchView, view: LineageView): Part[] {
       facts: [
         ['own memory', say.sizeOrNothing(facts.own_bytes)],
         ['shared', say.sizeOrNothing(facts.shared_bytes)],
+        ['on disk', say.size(say.storedBytes(facts.name, view))],
         ['lived', say.lived(branch.lived_s)],
         ['awake in', say.milliseconds(facts.awake_ms)],
         ['requests', say.grouped(branch.requests)],

@@ -1,8 +1,11 @@
 /** Figures and facts in words for people, as the kernel's own lines have them. Pure. */
 
-import type { BranchState, CheckpointKind, CheckpointView, Phases } from './facts';
+import type { BranchState, CheckpointKind, CheckpointView, LineageView, Phases } from './facts';
 
 export const NOTHING = '\u2013';
+
+/** As `MOST_OPERATIONS` in branchpoint_vmruntime/lineage_view.py: a view has the newest of them. */
+export const MOST_OPERATIONS = 200;
 
 /** Bytes: "38 MB", "1.1 GB". */
 export function size(count: number): string {
@@ -132,6 +135,13 @@ export function newBytes({ facts }: CheckpointView): number {
   return facts.memory_bytes + facts.device_bytes + facts.disk_bytes;
 }
 
+/** What the checkpoints of a branch added to the store; the base is shared by all sessions. */
+export function storedBytes(branch: string, { checkpoints }: LineageView): number {
+  return checkpoints
+    .filter(({ facts }) => facts.branch === branch && facts.kind !== 'base')
+    .reduce((sum, checkpoint) => sum + newBytes(checkpoint), 0);
+}
+
 /** What a checkpoint is called: its label, or the beginning of its id. */
 export function titleOf({ facts }: CheckpointView): string {
   return facts.label || facts.id.slice(0, 8);
@@ -168,18 +178,24 @@ export function doing(op: string, branch: string): string {
   return `${DOING[op] ?? op} ${branch}`.trim();
 }
 
+/** Whether there may be older operations than those. */
+export function areNewest(operations: readonly unknown[]): boolean {
+  return operations.length >= MOST_OPERATIONS;
+}
+
 /** What was done, how often, and how long each took at the median. */
 export function summary(operations: readonly { op: string; total_ms: number }[]): string {
   const times = new Map<string, number[]>();
   for (const { op, total_ms } of operations) {
     times.set(op, [...(times.get(op) ?? []), total_ms]);
   }
-  return [...times]
+  const words = [...times]
     .map(([op, all]) => {
       const often = all.length > 1 ? `${all.length} \u00d7 ` : '';
       return `${often}${op} ${grouped(median(all))} ms`;
     })
     .join(' \u00b7 ');
+  return areNewest(operations) ? `newest ${MOST_OPERATIONS}: ${words}` : words;
 }
 
 function median(values: readonly number[]): number {

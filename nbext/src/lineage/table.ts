@@ -33,6 +33,7 @@ const BRANCHES: Column<BranchView>[] = [
   ['Stands on', ({ facts }) => facts.head_label],
   ['Own memory', ({ facts }) => say.sizeOrNothing(facts.own_bytes)],
   ['Shared', ({ facts }) => say.sizeOrNothing(facts.shared_bytes)],
+  ['On disk', ({ facts }, view) => say.size(say.storedBytes(facts.name, view))],
   ['Lived', it => say.lived(it.lived_s)],
   ['Awake in', ({ facts }) => say.milliseconds(facts.awake_ms)],
   ['Requests', it => say.grouped(it.requests)],
@@ -54,11 +55,14 @@ const OPERATIONS: Column<OperationView>[] = [
   ['Phases', ({ phases_ms }) => phases(phases_ms)]
 ];
 
+const DONE = 'What was done, the newest first';
+const NEWEST_DONE = `What was done: the newest ${say.MOST_OPERATIONS}, the newest first`;
+
 export class Tables {
   readonly element = el('div', 'bp-tables');
   private readonly branches = new Table('Branches, in order of making', BRANCHES);
   private readonly checkpoints = new Table('Checkpoints, oldest first', CHECKPOINTS);
-  private readonly operations = new Table('What was done, the newest first', OPERATIONS);
+  private readonly operations = new Table(DONE, OPERATIONS);
 
   constructor() {
     this.element.tabIndex = 0;
@@ -72,11 +76,13 @@ export class Tables {
     this.branches.show(view.branches, view);
     this.checkpoints.show(view.checkpoints, view);
     this.operations.show(view.operations, view);
+    this.operations.caption.text(say.areNewest(view.operations) ? NEWEST_DONE : DONE);
   }
 }
 
 class Table<Row> {
   readonly element = el('table', 'bp-table');
+  readonly caption: Written;
   private readonly body = el('tbody');
   private readonly rows: Written[][] = [];
 
@@ -92,7 +98,8 @@ class Table<Row> {
     }
     const top = el('thead');
     top.append(head);
-    this.element.append(el('caption', '', caption), top, this.body);
+    this.caption = new Written(el('caption', '', caption));
+    this.element.append(this.caption.node, top, this.body);
   }
 
   show(rows: readonly Row[], view: LineageView): void {

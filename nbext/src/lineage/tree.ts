@@ -7,6 +7,7 @@
 
 import type { LineageService, LineageView } from './facts';
 import { type Deed, offers, type Offers, withoutDoubles } from './actions';
+import { briefly } from './briefly';
 import { colourNumbers } from './colours';
 import { Controls, type Zoom, ZOOMS } from './controls';
 import { Deeds } from './deeds';
@@ -18,7 +19,6 @@ import * as keyboard from './keyboard';
 import { branchOf, type Subject, tipKey, wentBack } from './layout';
 import { Menu } from './menu';
 import { RowList } from './row_list';
-import { briefly } from './rows';
 import { TreeState } from './state';
 import { Status } from './status';
 import { ensureStyles } from './styles';

@@ -52,6 +52,12 @@ test('phases are words', () => {
   expect(say.phasesOf({ freeze: 11, copy: 0 })).toEqual([['freeze', 11]]);
 });
 
+test('a summary says of how many operations it is, once there may be more of them', () => {
+  const done = Array.from({ length: say.MOST_OPERATIONS }, () => ({ op: 'fork', total_ms: 3 }));
+  expect(say.summary(done.slice(1))).toBe('199 \u00d7 fork 3 ms');
+  expect(say.summary(done)).toBe('newest 200: 200 \u00d7 fork 3 ms');
+});
+
 test('a summary has medians', () => {
   const done = [1, 9, 3].map(total_ms => ({ op: 'fork', total_ms }));
   expect(say.summary(done)).toBe('3 \u00d7 fork 3 ms');
