@@ -22,13 +22,19 @@ from tests.support.live_kernel import (
     qemu_processes,
     wait_until,
 )
+from tests.support.surroundings import foreign_kernel, foreign_module, settle
 
+import branchpoint_vmruntime
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
 
 
 def pytest_configure() -> None:
-    """Have Control-C do what it does at a terminal, also where the tests run in the background."""
+    """Have this checkout tested, wherever that is, and by Control-C stopped as at a terminal."""
+    settle(os.environ)
+    if wrong := foreign_module(branchpoint_vmruntime.__file__):
+        raise pytest.UsageError(wrong)
+    # Where the tests run in the background it would be passed over.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -43,9 +49,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Home]:
     """A home of the tests' own, with the images and the base checkpoint of this user's."""
     own = Home.default()
     try:
-        get_kernel_spec(KERNEL)
+        spec = get_kernel_spec(KERNEL)
     except NoSuchKernel:
         pytest.fail("the kernelspec is not installed; run `branchpoint setup`")
+    if wrong := foreign_kernel(spec.argv):
+        pytest.fail(wrong)
     if not any(own.images.glob("*")):
         pytest.fail("there is no guest image; run `branchpoint setup`")
     root = tmp_path_factory.mktemp("home", numbered=True)

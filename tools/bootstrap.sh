@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Makes .venv at the project's root and installs the project into it; does nothing when that was done.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.."
 . tools/as_root.sh
 
 stamp=.venv/.branchpoint-stamp
 
-# What the environment is made of: a change of either makes it stale.
-fingerprint() {
-    cat pyproject.toml setup.cfg tools/bootstrap.sh tools/as_root.sh | sha256sum | cut -d' ' -f1
-}
+# What the environment is made of, and where: a change of either makes it stale. An editable install
+# knows this folder and the packages that were in it, each by its path.
+fingerprint() (
+    LC_ALL=C
+    {
+        printf '%s\n' "$PWD" {kernel,nbext,vmruntime}/*/__init__.py
+        cat pyproject.toml setup.cfg tools/bootstrap.sh tools/as_root.sh
+    } | sha256sum | cut -d' ' -f1
+)
 
 fail() {
     echo "bootstrap: $1" >&2
@@ -29,6 +34,19 @@ find_python() {
 
 has_ensurepip() {
     "$1" -c 'import ensurepip, venv' 2>/dev/null
+}
+
+# Not so where the interpreter it was made with has gone, or is of another version now.
+has_pip() {
+    .venv/bin/python -Ic 'import pip' 2>/dev/null
+}
+
+# Each program names its interpreter by the path it was installed at. In a copy of the checkout that
+# is the other one's, and what is tested there is the other one. A long path is in the second line.
+programs_are_of_this_place() {
+    local interpreter
+    interpreter=$(head -n 2 .venv/bin/pip 2>/dev/null | grep -o '/.*/bin/python' | head -n 1)
+    [ "${interpreter%/bin/python}" -ef .venv ]
 }
 
 # An ordinary user gets pip out of the distribution's own wheel, without installing anything.
@@ -59,11 +77,16 @@ make_venv() {
 
 # An editable install leaves data files where they are, and Jupyter looks for them in share/ and etc/.
 link_data_files() {
-    mkdir -p .venv/share/jupyter/{kernels,labextensions} .venv/etc/jupyter/jupyter_server_config.d
-    ln -sfn "$PWD/kernel/kernelspec" .venv/share/jupyter/kernels/branchpoint
-    ln -sfn "$PWD/nbext/labextension" .venv/share/jupyter/labextensions/branchpoint
-    ln -sfn "$PWD/nbext/jupyter-config/branchpoint.json" \
-        .venv/etc/jupyter/jupyter_server_config.d/branchpoint.json
+    link kernel/kernelspec share/jupyter/kernels/branchpoint
+    link nbext/labextension share/jupyter/labextensions/branchpoint
+    link nbext/jupyter-config/branchpoint.json etc/jupyter/jupyter_server_config.d/branchpoint.json
+}
+
+# What is there goes first: `ln` would put the link into a folder, which `branchpoint setup` makes.
+link() {
+    mkdir -p "$(dirname ".venv/$2")"
+    rm -rf ".venv/$2"
+    ln -s "$PWD/$1" ".venv/$2"
 }
 
 # The node of the package index, at hand beside pip. A wheel holds no links, so npm's own is lost.
@@ -75,11 +98,15 @@ link_node() {
 }
 
 wanted=$(fingerprint)
-if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && has_pip; then
     exit 0
 fi
 python=$(find_python)
-if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+# A link leads to an environment that others may use as well.
+if [ -L .venv ]; then
+    rm .venv
+fi
+if ! has_pip || ! programs_are_of_this_place; then
     echo "making .venv with $("$python" --version)"
     make_venv "$python"
 fi
