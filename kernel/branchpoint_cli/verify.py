@@ -18,8 +18,10 @@ from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import Progress, SilentProgress
 from branchpoint_vmruntime.lineage import Checkpoint, SessionId
 from branchpoint_vmruntime.storage.verifying import DamagedLayer, Verification, verify
+from branchpoint_vmruntime.storage.verifying_images import DamagedImage
 
 _MOST_NAMED = 8
+_DIGITS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +68,8 @@ def _verify(home: Home, session: str | None, progress: Progress) -> Verification
 def _lines(found: Verification) -> Iterator[Line]:
     for layer in found.damaged:
         yield from _of_layer(layer)
+    for image in found.images:
+        yield from _of_image(image)
     for books in found.books:
         yield note("✗", f"{books.path} is damaged", printable(books.what))
     many = "1 checkpoint" if found.checkpoints == 1 else f"{found.checkpoints} checkpoints"
@@ -73,7 +77,7 @@ def _lines(found: Verification) -> Iterator[Line]:
     if found.whole:
         yield note("✓", much, "nothing is damaged")
     else:
-        count = len(found.damaged) + len(found.books)
+        count = len(found.damaged) + len(found.images) + len(found.books)
         yield note("✗", much, f"{count} of what is there {'is' if count == 1 else 'are'} damaged")
     if found.unverifiable:
         yield note(
@@ -92,11 +96,20 @@ def _lines(found: Verification) -> Iterator[Line]:
 
 def _of_layer(layer: DamagedLayer) -> Iterator[Line]:
     yield note("✗", f"checkpoint {_name(layer.checkpoint)} is damaged", "")
-    for damage in layer.damages:
+    yield from _consequences(layer)
+
+
+def _of_image(image: DamagedImage) -> Iterator[Line]:
+    yield note("✗", f"image {printable(image.folder.name)[:_DIGITS]} is not as it was", "")
+    yield from _consequences(image)
+
+
+def _consequences(of: DamagedLayer | DamagedImage) -> Iterator[Line]:
+    for damage in of.damages:
         yield note(" ", f" {printable(str(damage.path))}", printable(damage.what))
-    if layer.needed_by:
-        yield note(" ", f" needed by {_names(layer.needed_by)}", "")
-    yield note(" ", f" {layer.advice}", "")
+    if of.needed_by:
+        yield note(" ", f" needed by {_names(of.needed_by)}", "")
+    yield note(" ", f" {of.advice}", "")
 
 
 def _names(checkpoints: Sequence[Checkpoint]) -> str:
@@ -112,7 +125,14 @@ def _name(checkpoint: Checkpoint) -> str:
 def _plain(found: Verification | None) -> dict[str, Any]:
     """What was found, without all that is on record of each checkpoint."""
     if found is None:
-        return {"whole": True, "checkpoints": 0, "bytes": 0, "damaged": [], "books": []}
+        return {
+            "whole": True,
+            "checkpoints": 0,
+            "bytes": 0,
+            "damaged": [],
+            "images": [],
+            "books": [],
+        }
     return {
         "whole": found.whole,
         "checkpoints": found.checkpoints,
@@ -126,6 +146,15 @@ def _plain(found: Verification | None) -> dict[str, Any]:
                 "advice": layer.advice,
             }
             for layer in found.damaged
+        ],
+        "images": [
+            {
+                "image": image.folder.name,
+                "damages": image.damages,
+                "needed_by": [_facts(each) for each in image.needed_by],
+                "advice": image.advice,
+            }
+            for image in found.images
         ],
         "books": found.books,
         "unverifiable": [_facts(each) for each in found.unverifiable],

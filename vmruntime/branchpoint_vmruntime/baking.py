@@ -142,7 +142,7 @@ class Baking:
 
     def _why_not(self, checkpoint: Checkpoint) -> str:
         try:
-            self._workshop.require_loadable(checkpoint)
+            self._workshop.require_loadable(self._register.tree(), checkpoint)
         except BranchpointError as error:
             return str(error)
         return ""

@@ -57,6 +57,8 @@ async def make_base(store: LayerStore, foundation: Foundation, work: Path) -> Ch
         phases, nonce = await _boot_and_save(staged, foundation, work)
         dug = await asyncio.to_thread(dig_holes, staged.memory)
         staged.write_facts(foundation.facts, nonce)
+        if foundation.image_files:
+            staged.note_image(foundation.image_files)
         await asyncio.to_thread(write_digests, staged)
         layer = await asyncio.to_thread(store.publish, staged, checkpoint)
     except BaseException as error:

@@ -105,11 +105,12 @@ def _find_base(home: Home, journal: Journal, foundation: Foundation) -> Checkpoi
 
 
 def _loadable(store: LayerStore, base: Checkpoint, foundation: Foundation) -> bool:
+    layer = store.layer(base.id)
     try:
-        foundation.facts.require_same(store.layer(base.id).facts())
+        foundation.require_loadable(layer.facts(), layer)
     except (DamagedError, IncompatibleError):
         return False
-    return store.layer(base.id).memory.exists()
+    return layer.memory.exists()
 
 
 @asynccontextmanager

@@ -168,6 +168,7 @@ class Runtime:
             disk_template=image.disk_template,
             overlay_template=image.overlay_template,
             facts=facts,
+            image_files=image.bound_to,
             kernel_argv=manifest.kernel_argv,
             unconfigured=bool(image.manifest.debian),
         )

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -16,6 +16,7 @@ MEMORY = "memory"
 DEVICES = "devices"
 FACTS = "machine.json"
 NONCE = "nonce"
+IMAGE = "image.json"
 
 _TSC_TOLERANCE = 0.001
 _DIGEST_SHOWN = 12
@@ -125,6 +126,25 @@ class Layer:
             raise DamagedError(
                 f"the checkpoint in {self.folder} cannot be read: {error}"
             ) from error
+
+    def noted_image(self) -> Mapping[str, str]:
+        """The sha256 of the files of the image that a base was booted on, by their names.
+
+        Nothing for one that was made before that was noted.
+        """
+        try:
+            raw = json.loads((self.folder / IMAGE).read_bytes())
+            return {str(name): str(sha256) for name, sha256 in raw.items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, AttributeError) as error:
+            raise DamagedError(
+                f"the checkpoint in {self.folder} cannot be read: {error}"
+            ) from error
+
+    def note_image(self, files: Mapping[str, str]) -> None:
+        """Note what the image under a base came out as: its recipe may come out otherwise later."""
+        (self.folder / IMAGE).write_text(json.dumps(dict(files), indent=1, sort_keys=True))
 
     def write_facts(self, facts: MachineFacts, nonce: str) -> None:
         """Note what it was saved by, and what its kernel answers when asked who it is."""

@@ -112,7 +112,7 @@ class Workshop:
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
     ) -> Live:
         """A machine that carries on from the checkpoint. Nothing remains of one that does not."""
-        self.require_loadable(checkpoint)
+        self.require_loadable(tree, checkpoint)
         try:
             return await self._wake(tree, checkpoint, identity, reseed=reseed)
         except OSError as error:
@@ -135,9 +135,10 @@ class Workshop:
             )
             return _live(woken, checkpoint, stack)
 
-    def require_loadable(self, checkpoint: Checkpoint) -> None:
+    def require_loadable(self, tree: Tree, checkpoint: Checkpoint) -> None:
         """IncompatibleError or DamagedError if the checkpoint was not saved by such a machine."""
-        self._foundation.facts.require_same(self.layer(checkpoint).facts())
+        base = tree.path(checkpoint.id)[-1]
+        self._foundation.require_loadable(self.layer(checkpoint).facts(), self.layer(base))
 
     async def saved_machine(self, tree: Tree, checkpoint: Checkpoint) -> SavedMachine:
         """Where a checkpoint's parts are, its flat image made if need be."""

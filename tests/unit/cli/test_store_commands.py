@@ -1,10 +1,12 @@
 """`branchpoint gc` and `branchpoint verify`: what they say, and what they end with."""
 
 import json
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from tests.unit.storage.layers import FACTS_HERE
 from tests.unit.storage.stores import SmallStore
 
 from branchpoint_cli.__main__ import main
@@ -124,6 +126,25 @@ def test_damage_is_named_with_all_that_needs_it_and_ends_with_1(
     assert damaged["checkpoint"] == "a"
     assert [each["checkpoint"] for each in damaged["needed_by"]] == ["b", "left"]
     assert damaged["damages"][0]["path"] == str(memory)
+
+
+def test_an_image_that_is_gone_is_named_with_all_that_stands_on_it_and_ends_with_1(
+    store: SmallStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = store.home.images / FACTS_HERE.image
+    shutil.rmtree(folder)
+    assert main(["verify"]) == 1
+    said = capsys.readouterr().out
+    assert f"✗ image {FACTS_HERE.image} is not as it was" in said
+    assert f"{folder}   it is missing" in said
+    assert "needed by base (base0000), a (a), b (b), before-rollback-1 (left)" in said
+    assert "1 of what is there is damaged" in said
+    assert main(["verify", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    (image,) = found["images"]
+    assert (found["whole"], found["damaged"]) == (False, [])
+    assert image["image"] == FACTS_HERE.image
+    assert len(image["needed_by"]) == 4
 
 
 def test_a_session_that_is_not_there_ends_with_3(store: SmallStore) -> None:

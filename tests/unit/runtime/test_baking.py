@@ -66,7 +66,7 @@ class PipWorkshop(FakeWorkshop):
         self.packages[saved.id] = dict(self.in_machines[live.machine.identity.branch])
         return saved
 
-    def require_loadable(self, checkpoint: Checkpoint) -> None:
+    def require_loadable(self, tree: Tree, checkpoint: Checkpoint) -> None:
         """Unless the test says that it is another image's."""
         if self.refuses and checkpoint.id != BASE.id:
             raise IncompatibleError("image was one and is another")

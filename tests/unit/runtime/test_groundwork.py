@@ -23,10 +23,11 @@ from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.groundwork import base_for, bases, image_for
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.image.guest_image import DISK, KERNEL, ROOT
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.image.recipe import Recipe
 from branchpoint_vmruntime.image.wanted import ImageSpec
-from branchpoint_vmruntime.lineage import Checkpoint
+from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.results import CommandResult
@@ -35,6 +36,7 @@ from branchpoint_vmruntime.store import LayerStore
 from branchpoint_vmruntime.tools import Tools
 
 TOOLS = cast("Tools", None)
+FILES = {KERNEL: "a kernel", ROOT: "a root", DISK: "a disk"}
 
 
 class Heard:
@@ -154,6 +156,50 @@ async def test_one_first_boot_is_enough_and_the_next_waits_for_it_and_nothing_el
     assert "first boot of its machines" in first.said
     assert second.said == []
     assert bases(home).layer(made.id).memory.exists()
+
+
+@in_a_loop
+async def test_one_first_boot_for_an_image_that_was_made_anew_and_came_out_otherwise(
+    home: Home, foundation: Foundation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groundwork, "make_base", Boots("ab"))
+    assert await started_from(home, replace(foundation, image_files=FILES)) == "a"
+    anew = replace(foundation, image_files={**FILES, ROOT: "another"})
+    assert await started_from(home, anew) == "b"
+    assert await started_from(home, anew) == "b"
+
+
+@in_a_loop
+async def test_a_base_in_which_the_image_is_not_noted_is_not_compared_with_it(
+    home: Home, foundation: Foundation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groundwork, "make_base", Boots("ab"))
+    assert await started_from(home, foundation) == "a"
+    assert await started_from(home, replace(foundation, image_files=FILES)) == "a"
+
+
+class Boots:
+    """Makes bases by the names it is given, in which it is noted what the image came out as."""
+
+    def __init__(self, names: str) -> None:
+        self._names = iter(names)
+
+    async def __call__(self, store: LayerStore, of: Foundation, work: Path) -> Checkpoint:
+        """Make the next."""
+        name = CheckpointId(next(self._names))
+        staged = store.stage(name)
+        staged.memory.write_bytes(b"\0")
+        staged.write_facts(of.facts, "nonce")
+        if of.image_files:
+            staged.note_image(of.image_files)
+        store.publish(staged, name)
+        return replace(BASE, id=name, key=of.base_key)
+
+
+async def started_from(home: Home, foundation: Foundation) -> CheckpointId:
+    """The base that machines of a foundation start from."""
+    with Journal.open(home.database) as journal:
+        return (await base_for(home, journal, foundation, Heard())).id
 
 
 class Configured:

@@ -22,6 +22,7 @@ from branchpoint_vmruntime.image.guest_image import (
     PROBE,
     ROOT,
     GuestImage,
+    open_image,
 )
 from branchpoint_vmruntime.image.progress import SilentProgress
 from branchpoint_vmruntime.lineage import (
@@ -99,7 +100,7 @@ class Furnished:
 
 
 def furnished(root: Path, *, noted: bool = True) -> Furnished:
-    """A home with a session saved twice; without notes of digests, as once upon a time."""
+    """A home with a session saved twice; without notes of digests and image, as at one time."""
     home = home_with_image(root)
     bases, own = LayerStore(home.layers / "base"), LayerStore(home.layers / SESSION)
     base = bases.stage(BASE)
@@ -107,6 +108,8 @@ def furnished(root: Path, *, noted: bool = True) -> Furnished:
         file.truncate(MIB)
         file.seek(5 * PAGE)
         file.write(b"\x01" * PAGE)
+    if noted:
+        base.note_image(open_image(home.images / IMAGE).bound_to)
     _finish(bases, base, BASE, noted=noted)
     for name, fill in ((FIRST, b"\x02"), (SECOND, b"\x03")):
         layer = own.stage(name)

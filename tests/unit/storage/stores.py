@@ -1,14 +1,24 @@
 """Homes with sessions, checkpoints and bases, as real ones are on disk, but small."""
 
+import hashlib
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint
-from tests.unit.storage.layers import made_layer
+from tests.unit.storage.layers import FACTS_HERE, made_layer
 
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.image.guest_image import (
+    FILES,
+    MANIFEST,
+    ROOT,
+    GuestImage,
+    open_image,
+)
 from branchpoint_vmruntime.lineage import (
     BranchName,
     BranchState,
@@ -43,6 +53,20 @@ def memory_layer(folder: Path, content: int = 7) -> bytes:
     return written
 
 
+def made_image(home: Home, *, root: bytes = b"a root") -> GuestImage:
+    """The image that test layers name; with other packages it has another root."""
+    folder = home.images / FACTS_HERE.image
+    folder.mkdir(exist_ok=True)
+    sha256: dict[str, str] = {}
+    for name in FILES:
+        data = root if name == ROOT else name.encode()
+        (folder / name).write_bytes(data)
+        sha256[name] = hashlib.sha256(data).hexdigest()
+    said: dict[str, object] = {"digest": folder.name, "debs": {}, "wheels": []}
+    (folder / MANIFEST).write_text(json.dumps(said | {"sha256": sha256}))
+    return open_image(folder)
+
+
 class SmallStore:
     """Puts sessions and checkpoints into a home: records and files."""
 
@@ -51,9 +75,13 @@ class SmallStore:
         self.journal = Journal.open(home.database)
         self._count = 0
 
-    def base(self, name: str = "base0000", *, key: str = "now") -> Checkpoint:
-        """A base with its memory in full."""
-        made_layer(self.home.layers / "base", name, memory=bytes(MEMORY_BYTES))
+    def base(
+        self, name: str = "base0000", *, key: str = "now", image: Mapping[str, str] | None = None
+    ) -> Checkpoint:
+        """A base with its memory in full, in which it is noted what its image came out as."""
+        here = made_image(self.home).bound_to
+        folder = self.home.layers / "base"
+        made_layer(folder, name, memory=bytes(MEMORY_BYTES), image=here if image is None else image)
         made = replace(a_base(name, key=key), created_at=LONG_AGO)
         self.journal.add_checkpoint(made, advance=None)
         return made

@@ -289,7 +289,7 @@ async def test_folders_of_sessions_that_are_on_no_record_go(store: SmallStore) -
 def an_image(home: Home, name: str, *, age_s: float = 7200.0) -> Path:
     """A folder as images have it, made some time ago."""
     folder = home.images / name
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "root.ext4").write_bytes(b"root")
     then = time.time() - age_s
     os.utime(folder, (then, then))
@@ -327,7 +327,7 @@ async def test_images_that_are_another_homes_are_left_alone(
 ) -> None:
     theirs = small_home(tmp_path / "theirs")
     kept = an_image(theirs, "superseded")
-    store.home.images.rmdir()
+    shutil.rmtree(store.home.images)
     store.home.images.symlink_to(theirs.images)
     found = await collected(store)
     assert kept.exists()

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 from tests.unit.lineage.facts import a_base
 from tests.unit.storage.layers import FACTS_HERE, made_layer
-from tests.unit.storage.stores import small_home
+from tests.unit.storage.stores import made_image, small_home
 
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.image.guest_image import ROOT
 from branchpoint_vmruntime.lineage import Checkpoint
 from branchpoint_vmruntime.spec import Emulator, MachineSize
 from branchpoint_vmruntime.storage import foundations as module
 from branchpoint_vmruntime.storage.foundations import Foundations
+from branchpoint_vmruntime.store import Layer
 
 NOWHERE = Path()
 
@@ -104,6 +106,18 @@ def test_a_base_of_another_qemu_or_without_its_image_or_its_files_is_not(
     (home.images / FACTS_HERE.image / "manifest.json").unlink()
     assert looking(home, tmp_path).usable([base]) == set()
     assert looking(home, tmp_path).usable([a_base("missing")]) == set()
+
+
+def test_a_base_of_an_image_that_was_made_anew_and_otherwise_is_not(
+    home: Home, tmp_path: Path
+) -> None:
+    here = made_image(home).bound_to
+    base = booted(home, "now", digest(tmp_path))
+    layer = Layer(home.layers / "base" / "now")
+    layer.note_image(here)
+    assert looking(home, tmp_path).usable([base]) == {base.id}
+    layer.note_image({**here, ROOT: "0" * 64})
+    assert looking(home, tmp_path).usable([base]) == set()
 
 
 def test_without_qemu_no_base_is_called_old(home: Home, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.unit.storage.moving import (
 
 from branchpoint_vmruntime.errors import IncompatibleError, NameTakenError
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.image.guest_image import ROOT
+from branchpoint_vmruntime.image.guest_image import ROOT, open_image
 from branchpoint_vmruntime.image.progress import SilentProgress
 from branchpoint_vmruntime.ledger.ledger import Ledger
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
@@ -32,7 +32,7 @@ from branchpoint_vmruntime.memory.sparse import bytes_on_disk
 from branchpoint_vmruntime.storage.digests import DIGESTS, check, verifiable, write_digests
 from branchpoint_vmruntime.storage.exporting import export_checkpoint
 from branchpoint_vmruntime.storage.foundations import Foundations
-from branchpoint_vmruntime.store import Layer
+from branchpoint_vmruntime.store import IMAGE, Layer
 
 
 def test_every_file_of_the_chain_is_in_the_other_home(
@@ -244,6 +244,26 @@ def test_a_host_without_the_image_takes_it_out_of_the_file(
     assert {path.relative_to(ours) for path in ours.rglob("*")} == names
     assert (ours / ROOT).read_bytes() == (theirs / ROOT).read_bytes()
     assert bytes_on_disk(ours / ROOT) <= 3 * (64 << 10)
+
+
+def test_what_the_image_came_out_as_is_noted_in_an_imported_base_and_is_not_carried(
+    there: Furnished, file: Path, here: Home, tmp_path: Path
+) -> None:
+    carried = {each.name for each in there.export(tmp_path / "file.bp").package.layers[0].files}
+    assert carried == {path.name for path in there.layer(BASE).folder.iterdir()} - {DIGESTS, IMAGE}
+    take_in(here, file)
+    layer = Layer(here.layers / "base" / BASE)
+    assert layer.noted_image() == open_image(here.images / FACTS.image).bound_to
+    assert check(layer) == []
+
+
+def test_a_base_of_before_that_was_noted_is_the_same_base(
+    here: Home, file: Path, tmp_path: Path
+) -> None:
+    take_in(here, file)
+    of_then = furnished(tmp_path / "of-then", noted=False)
+    take_in(here, of_then.export(tmp_path / "of-then.bp").file)
+    take_in(of_then.home, file)
 
 
 def test_an_image_that_is_here_already_is_left_alone(

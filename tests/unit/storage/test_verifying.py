@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.front_end import in_a_loop
-from tests.unit.storage.layers import made_layer
-from tests.unit.storage.stores import SmallStore, memory_layer, small_home
+from tests.unit.storage.layers import FACTS_HERE, made_layer
+from tests.unit.storage.stores import SmallStore, made_image, memory_layer, small_home
 
 from branchpoint_vmruntime.errors import UnknownNameError
+from branchpoint_vmruntime.image.guest_image import FILES, MANIFEST
 from branchpoint_vmruntime.lineage import SessionId
-from branchpoint_vmruntime.storage.digests import DIGESTS
+from branchpoint_vmruntime.storage.digests import DIGESTS, Damage
 from branchpoint_vmruntime.storage.verifying import verify
 
 
@@ -145,10 +146,83 @@ async def test_books_that_are_not_whole_are_named(made: SmallStore) -> None:
 
 
 @in_a_loop
+async def test_an_image_that_is_missing_is_named_with_all_that_stands_on_it(
+    store: SmallStore,
+) -> None:
+    folder = store.home.images / FACTS_HERE.image
+    away = folder.rename(folder.with_name("away"))
+    try:
+        found = await verify(store.home)
+        of_one = await verify(store.home, SessionId("s-2"))
+    finally:
+        away.rename(folder)
+    assert not found.whole
+    assert found.damaged == ()
+    (image,) = found.images
+    assert image.damages == (Damage(path=folder, what="it is missing"),)
+    assert [each.id for each in image.needed_by] == ["base0000", "a", "e", "b", "d", "c"]
+    assert "--with-image" in image.advice
+    assert "away" not in image.advice
+    assert of_one.images == found.images
+
+
+@pytest.mark.parametrize("name", FILES)
+@in_a_loop
+async def test_a_flipped_byte_of_an_image_is_found_with_all_that_stands_on_it(
+    store: SmallStore, name: str
+) -> None:
+    path = store.home.images / FACTS_HERE.image / name
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        found = await verify(store.home)
+    finally:
+        path.write_bytes(before)
+    assert found.damaged == ()
+    (image,) = found.images
+    assert image.damages == (Damage(path=path, what="its bytes are not those that were written"),)
+    assert len(image.needed_by) == 6
+    assert f"Move {path.parent} away" in image.advice
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"digest": "another"}'])
+@in_a_loop
+async def test_an_image_whose_manifest_cannot_be_read_is_damaged(
+    store: SmallStore, text: str
+) -> None:
+    path = store.home.images / FACTS_HERE.image / MANIFEST
+    before = path.read_text()
+    try:
+        path.write_text(text)
+        (image,) = (await verify(store.home)).images
+    finally:
+        path.write_text(before)
+    assert [damage.path for damage in image.damages] == [path]
+
+
+@in_a_loop
+async def test_an_image_that_was_made_anew_and_otherwise_is_told_with_what_needs_the_former(
+    made: SmallStore,
+) -> None:
+    made.base("noted000", key="another")
+    made.base("unneeded", key="a third")
+    made.base("unnoted0", key="as before it was noted", image={})
+    for name, parent in (("a", "noted000"), ("b", "a"), ("c", "unnoted0")):
+        made.checkpoint(name, parent)
+    root = made_image(made.home, root=b"with newer packages").root
+    found = await verify(made.home)
+    assert not found.whole
+    (image,) = found.images
+    assert [damage.path for damage in image.damages] == [root]
+    assert "made anew" in image.damages[0].what
+    assert [each.id for each in image.needed_by] == ["noted000", "a", "b"]
+
+
+@in_a_loop
 async def test_who_watches_hears_how_far_it_is(store: SmallStore) -> None:
     heard: list[tuple[int, int]] = []
     await verify(store.home, advance=lambda done, of: heard.append((done, of)))
-    assert heard == [(number, 6) for number in range(1, 7)]
+    assert heard == [(number, 7) for number in range(1, 8)]
 
 
 @in_a_loop

@@ -16,6 +16,9 @@ DISK = "disk-template.qcow2"
 OVERLAY = "overlay-empty.qcow2"
 PROBE = "probe.cpio"
 FILES = (KERNEL, ROOT, DISK, OVERLAY, PROBE)
+# What a saved machine cannot do without, and what that is called: the same recipe may come out as
+# other bytes, once Debian has newer packages.
+BOUND_TO = {KERNEL: "kernel", ROOT: "root file system", DISK: "disk template"}
 MANIFEST = "manifest.json"
 
 
@@ -47,6 +50,11 @@ class GuestImage:
     probe: Path
     manifest: Manifest
 
+    @property
+    def bound_to(self) -> dict[str, str]:
+        """The sha256 of those of its files that a saved machine cannot do without."""
+        return {name: self.manifest.sha256[name] for name in BOUND_TO}
+
 
 def find_image(home: Home, recipe: Recipe) -> GuestImage | None:
     """The recipe's image if it was made."""
@@ -66,7 +74,7 @@ def open_image(folder: Path) -> GuestImage:
             python=tuple(str(name) for name in raw.get("python", ())),
             debian=tuple(str(name) for name in raw.get("debian", ())),
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(
             f"the image in {folder} is damaged: {error}",
             hint=f"delete {folder} and run branchpoint setup",

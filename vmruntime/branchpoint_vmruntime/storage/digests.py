@@ -92,8 +92,10 @@ def check(layer: Layer) -> list[Damage]:
     except DamagedError as error:
         return [Damage(path=layer.folder / DIGESTS, what=str(error))]
     if not digests:
-        return [_missing(layer, name) for name in _ALWAYS if not (layer.folder / name).is_file()]
-    damages = [_compared(layer, name, noted) for name, noted in digests.items()]
+        return [
+            _missing(layer.folder / name) for name in _ALWAYS if not (layer.folder / name).is_file()
+        ]
+    damages = [compared(layer.folder / name, noted) for name, noted in digests.items()]
     strange = [path for path in _files(layer) if path.name not in {*digests, DIGESTS}]
     damages += [Damage(path=path, what="it was not there when it was saved") for path in strange]
     return [damage for damage in damages if damage is not None]
@@ -125,12 +127,12 @@ def _files(layer: Layer) -> list[Path]:
     return sorted(layer.folder.iterdir())
 
 
-def _missing(layer: Layer, name: str) -> Damage:
-    return Damage(path=layer.folder / name, what="it is missing")
+def _missing(path: Path) -> Damage:
+    return Damage(path=path, what="it is missing")
 
 
-def _compared(layer: Layer, name: str, noted: FileDigest) -> Damage | None:
-    path = layer.folder / name
+def compared(path: Path, noted: FileDigest) -> Damage | None:
+    """What is wrong with a file, if it is not what was noted of it. Reads every byte."""
     try:
         size = path.stat().st_size
         if size != noted.bytes:
@@ -138,7 +140,7 @@ def _compared(layer: Layer, name: str, noted: FileDigest) -> Damage | None:
         if file_digest(path) != noted:
             return Damage(path=path, what="its bytes are not those that were written")
     except FileNotFoundError:
-        return _missing(layer, name)
+        return _missing(path)
     except OSError as error:
         return Damage(path=path, what=f"it cannot be read: {error.strerror}")
     return None

@@ -15,14 +15,7 @@ from pathlib import Path
 
 from branchpoint_vmruntime.errors import DamagedError, HostError, StorageError, UsageError
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.image.guest_image import (
-    DISK,
-    KERNEL,
-    MANIFEST,
-    ROOT,
-    GuestImage,
-    open_image,
-)
+from branchpoint_vmruntime.image.guest_image import MANIFEST, GuestImage, open_image
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.lineage import (
     BranchState,
@@ -45,11 +38,11 @@ from branchpoint_vmruntime.storage.package_format import (
 )
 from branchpoint_vmruntime.storage.package_stream import Heard, PackageWriter
 from branchpoint_vmruntime.storage.sizes import layer_of
-from branchpoint_vmruntime.store import Layer
+from branchpoint_vmruntime.store import IMAGE, Layer
 
-# What a saved machine cannot do without: the same name may stand for other bytes elsewhere.
-BOUND_TO = (KERNEL, ROOT, DISK)
 _IMAGE = "the image"
+# What is said of a layer beside it, and made anew where it is taken in.
+_LEFT_OUT = (DIGESTS, IMAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +127,6 @@ def image_of(home: Home, digest: str) -> GuestImage | None:
     return open_image(folder) if (folder / MANIFEST).exists() else None
 
 
-def bound_to(image: GuestImage) -> dict[str, str]:
-    """The sha256 of those files of an image that a saved machine cannot do without."""
-    return {name: image.manifest.sha256[name] for name in BOUND_TO}
-
-
 def _opened(
     home: Home,
     session: SessionRecord,
@@ -188,7 +176,7 @@ def _opened(
         facts=facts,
         image=CarriedImage(
             digest=facts.image,
-            sha256=bound_to(image),
+            sha256=image.bound_to,
             files=tuple(each.file for each in opened_of_image),
         ),
         layers=tuple(
@@ -203,7 +191,7 @@ def _opened(
 
 def _names(layer: Layer, checkpoint: Checkpoint) -> list[str]:
     try:
-        return sorted(path.name for path in layer.folder.iterdir() if path.name != DIGESTS)
+        return sorted(path.name for path in layer.folder.iterdir() if path.name not in _LEFT_OUT)
     except FileNotFoundError as error:
         raise DamagedError(
             f"checkpoint {checkpoint.label or checkpoint.id!r} is on record, and its files are not"

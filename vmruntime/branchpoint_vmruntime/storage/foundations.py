@@ -11,7 +11,7 @@ from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.host_facts import PROTOCOL
 from branchpoint_vmruntime.image.build import BUSYBOX, KERNEL_TREE
-from branchpoint_vmruntime.image.guest_image import MANIFEST
+from branchpoint_vmruntime.image.guest_image import MANIFEST, open_image
 from branchpoint_vmruntime.image.initramfs import pack_initramfs
 from branchpoint_vmruntime.image.recipe import Recipe
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId
@@ -100,12 +100,20 @@ class Foundations:
         if facts is None or (facts.qemu, facts.protocol) != (self._qemu, PROTOCOL):
             return False
         present = self._present(facts.image)
-        if present is None:
+        if present is None or not self._is_on_present_image(base, facts.image):
             return False
         if base.key == _key(facts, present[0]):
             return True
         # Of another kernel than Python's: which guest code it booted with is not on record.
         return present[1].exists() and base.created_at.timestamp() >= present[1].stat().st_mtime
+
+    def _is_on_present_image(self, base: Checkpoint, image: str) -> bool:
+        """Whether the image is still as it was when the base was booted, as far as is noted."""
+        try:
+            noted = layer_of(self._home, base).noted_image()
+            return not noted or noted == open_image(self._home.images / image).bound_to
+        except BranchpointError:
+            return False
 
     def _present(self, image: str) -> tuple[str, Path] | None:
         """The digest and the file of what a machine of that image would boot with now."""

@@ -44,7 +44,7 @@ from branchpoint_vmruntime.lineage import (
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.locks import tidying
 from branchpoint_vmruntime.memory.flat import sync_file
-from branchpoint_vmruntime.storage.exporting import bound_to, image_of
+from branchpoint_vmruntime.storage.exporting import image_of
 from branchpoint_vmruntime.storage.host_check import facts_here
 from branchpoint_vmruntime.storage.layer_intake import LayerIntake, write_file
 from branchpoint_vmruntime.storage.package_format import CarriedImage, Package
@@ -135,7 +135,9 @@ class _Import:
         with ExitStack() as held, ExitStack() as undo:
             folder = self._own_folder(record.id, held, undo)
             taken = self._read_image(folder / "image", image)
-            intake = LayerIntake(self._home, self._journal, folder, package.facts)
+            intake = LayerIntake(
+                self._home, self._journal, folder, package.facts, package.image.sha256
+            )
             for layer in package.layers:
                 intake.take(self._reader, layer, self._heard)
             self._reader.finish()
@@ -332,7 +334,7 @@ def _open(file: Path) -> BinaryIO:
 
 def _require_same_image(carried: CarriedImage, here: GuestImage) -> None:
     """IncompatibleError if the same recipe came out as other bytes."""
-    ours = bound_to(here)
+    ours = here.bound_to
     if different := sorted(name for name in ours if ours[name] != carried.sha256.get(name)):
         raise IncompatibleError(
             f"image {carried.digest[:12]} has the same recipe here and there, but was made of other"

@@ -6,7 +6,7 @@ What is here already, and whole, is not written once more; nothing is written ov
 import contextlib
 import os
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from branchpoint_vmruntime.checkpoint import new_checkpoint_id
 from branchpoint_vmruntime.errors import DamagedError, IncompatibleError
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.image.guest_image import BOUND_TO
 from branchpoint_vmruntime.lineage import Checkpoint, CheckpointId, CheckpointKind, SessionId
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.memory.dirty import PAGE
@@ -28,7 +29,7 @@ from branchpoint_vmruntime.storage.digests import (
 )
 from branchpoint_vmruntime.storage.package_format import FOREIGN, CarriedFile, CarriedLayer
 from branchpoint_vmruntime.storage.package_stream import Heard, PackageReader, Take
-from branchpoint_vmruntime.store import Layer, LayerStore, MachineFacts
+from branchpoint_vmruntime.store import IMAGE, Layer, LayerStore, MachineFacts
 
 # <https://gitlab.com/qemu-project/qemu/-/blob/master/docs/interop/qcow2.rst>
 _QCOW2 = struct.Struct(">4sIQIIQIIQQIIQQ")
@@ -50,12 +51,20 @@ class _Taken:
 class LayerIntake:
     """The layers of one file, base first, made in the folder of the session they will belong to."""
 
-    def __init__(self, home: Home, journal: Journal, folder: Path, facts: MachineFacts) -> None:
+    def __init__(
+        self,
+        home: Home,
+        journal: Journal,
+        folder: Path,
+        facts: MachineFacts,
+        image: Mapping[str, str],
+    ) -> None:
         self._journal = journal
         self._layers = home.layers
         self._bases = LayerStore(home.layers / "base")
         self._own = LayerStore(folder)
         self._facts = facts
+        self._image = image
         self._taken: list[_Taken] = []
         self.ids: dict[CheckpointId, CheckpointId] = {}
 
@@ -80,10 +89,11 @@ class LayerIntake:
                 with write_file(staged.folder / file.name, file) as write:
                     reader.read(file, write, heard)
             self._check(staged, checkpoint)
-        note_digests(
-            staged,
-            {f.name: FileDigest(sha256=f.sha256, bytes=f.size) for f in carried.files},
-        )
+        digests = {f.name: FileDigest(sha256=f.sha256, bytes=f.size) for f in carried.files}
+        if checkpoint.kind is CheckpointKind.BASE:
+            staged.note_image({name: self._image[name] for name in BOUND_TO})
+            digests[IMAGE] = file_digest(staged.folder / IMAGE)
+        note_digests(staged, digests)
         self._note(carried, name, staged)
 
     def publish(self, undo: ExitStack) -> None:
@@ -185,12 +195,16 @@ class LayerIntake:
 
 
 def _told_of(layer: Layer) -> dict[str, str]:
-    """The sha256 of each file of a layer; nothing if it is damaged so that they cannot be told."""
+    """The sha256 of each file of a layer that is carried.
+
+    Nothing if it is damaged so that they cannot be told.
+    """
     with contextlib.suppress(DamagedError, OSError):
         if noted := read_digests(layer):
-            return {name: digest.sha256 for name, digest in noted.items()}
+            return {name: noted[name].sha256 for name in noted if name != IMAGE}
         if not check(layer):
-            return {path.name: file_digest(path).sha256 for path in layer.folder.iterdir()}
+            there = [path for path in layer.folder.iterdir() if path.name != IMAGE]
+            return {path.name: file_digest(path).sha256 for path in there}
     return {}
 
 

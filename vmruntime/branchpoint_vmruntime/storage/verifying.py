@@ -25,6 +25,14 @@ from branchpoint_vmruntime.lineage.tree import Tree
 from branchpoint_vmruntime.memory.layer import read_runs
 from branchpoint_vmruntime.storage.digests import Damage, check, verifiable
 from branchpoint_vmruntime.storage.sizes import layer_of
+from branchpoint_vmruntime.storage.verifying_images import (
+    DamagedImage,
+    LookedInto,
+    StoodOn,
+    damaged_images,
+    look_into,
+    stood_on,
+)
 from branchpoint_vmruntime.store import FACTS, Layer
 from branchpoint_vmruntime.tools import find_tools
 
@@ -70,6 +78,7 @@ class Verification:
     checkpoints: int
     bytes: int
     damaged: tuple[DamagedLayer, ...]
+    images: tuple[DamagedImage, ...]
     books: tuple[DamagedBooks, ...]
     unverifiable: tuple[Checkpoint, ...]
     strays: tuple[Path, ...]
@@ -79,7 +88,7 @@ class Verification:
     @property
     def whole(self) -> bool:
         """Whether nothing is damaged."""
-        return not self.damaged and not self.books
+        return not (self.damaged or self.images or self.books)
 
 
 def _nobody_looks(_done: int, _of: int) -> None:
@@ -90,6 +99,8 @@ async def verify(
     home: Home, session: SessionId | None = None, *, advance: Advance = _nobody_looks
 ) -> Verification:
     """Look at every checkpoint of a home, or at one session's and the bases under them.
+
+    And at the images that these bases stand on.
 
     Reads every byte, on as many processors as there are. `advance` hears how many of how many are
     done. UnknownNameError if there is no such session.
@@ -106,7 +117,7 @@ def _verify(home: Home, session: SessionId | None, advance: Advance) -> Verifica
     with Journal.read(home.database) as journal:
         every = journal.every_checkpoint()
         wanted = every if session is None else _of_session(journal, session)
-        found = _Looking(home).look(wanted, advance)
+        found = _Looking(home).look(wanted, stood_on(home, wanted), advance)
         # What a collection took in the meantime was not damaged.
         there = {each.id for each in journal.every_checkpoint()}
         tree = Tree(every)
@@ -120,11 +131,15 @@ def _verify(home: Home, session: SessionId | None, advance: Advance) -> Verifica
             for checkpoint in wanted
             if found.damages[checkpoint.id] and checkpoint.id in there
         ]
+        images = [
+            damaged for each in found.images for damaged in damaged_images(home, each, tree, there)
+        ]
         strays = _strays(home, journal, session)
     return Verification(
         checkpoints=len(wanted),
         bytes=found.bytes,
         damaged=tuple(damaged),
+        images=tuple(images),
         books=tuple(books),
         unverifiable=tuple(c for c in wanted if c.id in found.unverifiable),
         strays=tuple(strays),
@@ -138,6 +153,7 @@ def _nothing_but(books: Sequence[DamagedBooks], began: float) -> Verification:
         checkpoints=0,
         bytes=0,
         damaged=(),
+        images=(),
         books=tuple(books),
         unverifiable=(),
         strays=(),
@@ -147,12 +163,13 @@ def _nothing_but(books: Sequence[DamagedBooks], began: float) -> Verification:
 
 
 class _Looking:
-    """Looks at layers, several at a time."""
+    """Looks at layers and images, several at a time."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._deadline = time.monotonic() + _DISKS_S
         self.damages: dict[CheckpointId, list[Damage]] = {}
+        self.images: list[LookedInto] = []
         self.unverifiable: set[CheckpointId] = set()
         self.disks_unread = 0
         self.bytes = 0
@@ -161,15 +178,24 @@ class _Looking:
         except MissingToolError:
             self._qemu_img = ()
 
-    def look(self, checkpoints: Sequence[Checkpoint], advance: Advance) -> "_Looking":
+    def look(
+        self, checkpoints: Sequence[Checkpoint], images: Sequence[StoodOn], advance: Advance
+    ) -> "_Looking":
+        of = len(checkpoints) + len(images)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+            # Begun with, for they are the largest.
+            looked_into = threads.map(look_into, images)
             looked = threads.map(self._look, checkpoints)
             for done, (checkpoint, (damages, count)) in enumerate(
                 zip(checkpoints, looked, strict=True), 1
             ):
                 self.damages[checkpoint.id] = damages
                 self.bytes += count
-                advance(done, len(checkpoints))
+                advance(done, of)
+            for done, each in enumerate(looked_into, len(checkpoints) + 1):
+                self.images.append(each)
+                self.bytes += each.bytes
+                advance(done, of)
         return self
 
     def _look(self, checkpoint: Checkpoint) -> tuple[list[Damage], int]:
