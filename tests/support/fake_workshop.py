@@ -42,6 +42,7 @@ from branchpoint_vmruntime.opening import open_session
 from branchpoint_vmruntime.outside.view import View
 from branchpoint_vmruntime.owned_session import OwnedSession
 from branchpoint_vmruntime.register import Register
+from branchpoint_vmruntime.restore import SavedMachine
 from branchpoint_vmruntime.storage.retention import StoreBudgets
 from branchpoint_vmruntime.testimony import hear
 from branchpoint_vmruntime.workshop import Workshop
@@ -152,6 +153,10 @@ class FakeWorkshop(Workshop):
     awake: defaultdict[str, asyncio.Event] = field(
         default_factory=lambda: defaultdict(asyncio.Event)
     )
+    brought_together: list[CheckpointId] = field(default_factory=list[CheckpointId])
+    asked_together: list[CheckpointId] = field(default_factory=list[CheckpointId])
+    image_error: BaseException | None = None
+    image_hold: asyncio.Event | None = None
     left_standing: asyncio.Event = field(default_factory=asyncio.Event)
     host_bytes: int = 64 << 30
     draft_error: BaseException | None = None
@@ -167,6 +172,17 @@ class FakeWorkshop(Workshop):
 
     async def stand_by(self, tree: Tree, checkpoint: Checkpoint) -> None:
         """Nothing stands by."""
+
+    async def saved_machine(self, tree: Tree, checkpoint: Checkpoint) -> SavedMachine:
+        """Its memory in one file, after what holds that up, unless it is to fail."""
+        self.asked_together.append(checkpoint.id)
+        if self.image_hold is not None:
+            await self.image_hold.wait()
+        if self.image_error:
+            raise self.image_error
+        assert tree.checkpoint(checkpoint.id)
+        self.brought_together.append(checkpoint.id)
+        return cast("SavedMachine", None)
 
     def available_bytes(self) -> int:
         """What the test says the host has."""

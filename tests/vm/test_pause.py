@@ -103,7 +103,10 @@ async def begin(session: OwnedSession) -> int:
 
 
 async def first_owner(runtime: Runtime, seen: dict[str, Any]) -> None:
-    """Pause, have two connections at once resume it, and pause again with its clock a week back."""
+    """Pause, have two connections at once resume it, and pause again with its clock a week back.
+
+    It is resumed once its memory was brought together, which happens by itself.
+    """
     async with runtime.session(Manifest.parse(IDLE_OFF), key=KEY) as session:
         resumed: list[ResumeReport] = []
         session.on_resumed = resumed.append
@@ -113,6 +116,10 @@ async def first_owner(runtime: Runtime, seen: dict[str, Any]) -> None:
         seen["short"] = await session.pause()
         seen["memory"] = session.current.memory()
         seen["processes"] = qemu_processes(runtime.home.root)
+        image = runtime.home.flat / session.record.id / f"{seen['short'].checkpoint.id}.mem"
+        async with asyncio.timeout(PATIENCE_S):
+            while not image.exists():  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.2)
         await asyncio.sleep(AWAY_S)
         asked = [asyncio.to_thread(ask, port) for _ in range(2)]
         servers += [answer["pid"] for answer in await asyncio.gather(*asked)]

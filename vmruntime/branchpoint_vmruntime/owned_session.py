@@ -226,6 +226,7 @@ class OwnedSession(OnRecord):
         """Save a branch, the current one if none is named, and end its machine until it is wanted.
 
         What stands by for the current one ends as well: its memory and processor are given back.
+        What its next machine maps is made in the background, on the disk.
         """
         async with self._alone():
             branch = self._here(name)
@@ -234,6 +235,7 @@ class OwnedSession(OnRecord):
             if branch is self.current:
                 await self._preparing.begin(None)
                 await self._workshop.close()
+            self._preparing.bring_together(report.checkpoint)
             return report
 
     async def resume(self, name: str | None = None) -> ResumeReport:

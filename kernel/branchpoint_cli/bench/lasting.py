@@ -79,7 +79,7 @@ def pauses_and_resumes(times: Times, block_mb: int) -> list[Figure]:
         (f"pause, {what}, {dirty_mb:.0f} MB dirty", "pause", "disk", _DISK),
         (f"resume to first reply, {what}", "reply", "bare", _BARE),
         (f"resume to first reply, {what}", "reply", "fork", _FORK),
-        (f"resume, of it memory prepared, {what}", "prepare", "copy", _COPY),
+        (f"memory prepared after the pause, {what}", "prepare", "copy", _COPY),
     )
     return [
         Figure(
@@ -127,16 +127,17 @@ async def _with(bench: Bench, runtime: Runtime, block_mb: int) -> Times:
         saved = (await session.pause()).checkpoint
         times["pause"].append(_since(began))
         times["dirty"].append(saved.cost.dirty_bytes / MB)
+        began = time.monotonic()
+        prepared = await session.materialise(saved)
+        times["prepare"].append(_since(began))
         if watched:
             await _watch(bench, runtime, times, "paused")
         disk_ms = await asyncio.to_thread(write_ms, bench.scratch, saved.cost.memory_bytes)
         times["disk"].append(disk_ms)
         began = time.monotonic()
-        resumed = await session.resume()
+        await session.resume()
         await session.current.run("1+1")
         times["reply"].append(_since(began))
-        times["prepare"].append(resumed.phases_ms["prepare"])
-        prepared = await session.materialise(saved)
         times["copy"].append(await asyncio.to_thread(_copy_ms, prepared.memory, bench.scratch))
         times["bare"].append(await spawn_and_load_ms(prepared, bench.scratch))
         times["fork"].append((await first_reply_ms(bench, 1, saved))[1])
