@@ -3,7 +3,7 @@
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help venv front-end setup demo test lint bench bench-page docs clean
+.PHONY: help venv front-end setup demo test faults lint bench bench-page docs clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,6 +25,9 @@ demo: setup ## run the quickstart notebook in a microVM; results in demo-output/
 test: setup ## run every test
 	@tools/browser.sh
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+faults: setup ## try every kind of fault at every step of every operation, in an hour or two
+	@BRANCHPOINT_FAULTS=all $(BIN)/pytest --numprocesses 0 --capture no tests/vm/test_faults.py
 
 lint: front-end ## check style, types and who imports whom
 	$(BIN)/ruff check

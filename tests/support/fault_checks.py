@@ -19,7 +19,7 @@ from tests.support.fault_operations import (
     Scene,
     held,
 )
-from tests.support.faults import Kind
+from tests.support.faults import RECORDED, Kind
 
 from branchpoint_vmruntime import Runtime
 from branchpoint_vmruntime.branch import OwnedBranch
@@ -43,6 +43,8 @@ class Outcome:
     """What came of one attempt. `struck` is the step the fault was at; "" if there is none such.
 
     `error` is what the operation ended with; `wrong` is what should not be, nothing if all is well.
+    `before` are the checkpoints that were on record then, `added` those since by what they are,
+    unless nobody was left to tell.
     """
 
     op: str
@@ -53,6 +55,8 @@ class Outcome:
     wrong: str = ""
     steps: list[str] = field(default_factory=list[str])
     reported: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    before: list[str] = field(default_factory=list[str])
+    added: dict[str, str] | None = None
     seconds: float = 0.0
 
 
@@ -68,6 +72,27 @@ def remember_digests(home: Home) -> None:
     for path in home.layers.glob("*/*/*"):
         digest(path)
     digests.file_digest = digest
+
+
+def on_record(home: Home) -> dict[str, str]:
+    """The checkpoints on record in a home, by their ids, and what they are."""
+    with Journal.read(home.database) as journal:
+        return {str(each.id): str(each.kind) for each in journal.every_checkpoint()}
+
+
+def _nothing_untold(outcome: Outcome, known: dict[str, str]) -> None:
+    """Nothing came to be that was not reported, but for what there was no time to report."""
+    told = {name for name, _ in outcome.reported}
+    added = outcome.added
+    if added is None:
+        added = {id_: kind for id_, kind in known.items() if id_ not in outcome.before}
+        if any(step.startswith(RECORDED) for step in outcome.steps[:-1]):
+            return
+    if "imported" in told:
+        return
+    beside = OPERATIONS[outcome.op].beside
+    untold = {id_: kind for id_, kind in added.items() if id_ not in told and kind not in beside}
+    assert not untold, f"on record, and never reported: {untold}"
 
 
 async def carry_on(session: OwnedSession) -> None:
@@ -98,6 +123,7 @@ async def goes_on(op: str, scene: Scene, outcome: Outcome) -> None:
     """The session after an error: as it was, and what it does next is saved whole."""
     session = scene.session
     _records_are_there(scene.home)
+    _nothing_untold(outcome, {})
     # What cannot be removed now is swept later.
     if outcome.kind == Kind.DEAD or outcome.struck.startswith(("os.remove", "os.rmdir")):
         scene.unswept |= _half_made(scene.home)
@@ -152,8 +178,9 @@ async def looked(home: Home, out: Path, outcome: Outcome) -> None:
     assert not found.strays, found.strays
     reported = outcome.reported
     _exported(out, outcome)
+    known = on_record(home)
+    _nothing_untold(outcome, known)
     with Journal.read(home.database) as journal:
-        known = {str(c.id) for c in journal.every_checkpoint()}
         keys = {record.key for record in journal.sessions()}
     if outcome.op == "import":
         assert (IMPORTED in keys) >= any(name == "imported" for name, _ in reported)
@@ -162,8 +189,8 @@ async def looked(home: Home, out: Path, outcome: Outcome) -> None:
         await _answers(home, IMPORTED, outcome)
         return
     checkpoints = [name for name, _ in reported if name not in ("current", "removed", "exported")]
-    assert known >= set(checkpoints) - _removed(outcome), "what was reported is gone"
-    assert not known & _removed(outcome), "what was removed is back"
+    assert set(known) >= set(checkpoints) - _removed(outcome), "what was reported is gone"
+    assert not set(known) & _removed(outcome), "what was removed is back"
     await _answers(home, KEY, outcome)
 
 

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.fault_checks import Outcome, carry_on, goes_on, looked, remember_digests
+from tests.support.fault_checks import (
+    Outcome,
+    carry_on,
+    goes_on,
+    looked,
+    on_record,
+    remember_digests,
+)
 from tests.support.fault_operations import EXPORTED, KEPT, KEY, OPERATIONS, QUIET, Scene
 from tests.support.faults import Faults, Kind
 from tests.support.homes import lend_base, lend_images
@@ -124,9 +132,7 @@ class Driver:
         began, outcome = time.monotonic(), _of(attempt)
         home = self._copy(empty=attempt.op == "import")
         for told in _in_child(lambda tell: self._try_alone(home, attempt, tell), _take(outcome)):
-            if told == -signal.SIGKILL and attempt.kind is Kind.KILL:
-                outcome.struck = outcome.struck or "killed"
-            else:
+            if told != -signal.SIGKILL or attempt.kind is not Kind.KILL:
                 outcome.wrong = f"{outcome.wrong}\nattempt: {told}"
         self._look(home, outcome)
         outcome.seconds = round(time.monotonic() - began, 2)
@@ -135,7 +141,7 @@ class Driver:
 
     def _try_alone(self, home: Home, attempt: Attempt, tell: Tell) -> None:
         scene = self._scene(home, lambda name, value: tell({"reported": [name, value]}))
-        faults = _watching(home, scene.out)
+        faults = _watching(home, scene.out, tell)
 
         async def work() -> None:
             if not OPERATIONS[attempt.op].within:
@@ -162,9 +168,9 @@ class Driver:
                     lambda told: outcomes.append(Outcome(**told)),
                 )
             )
-            last = _of(tries[-1])
-            last.wrong = "\n".join(map(str, failed))
             # Each was looked at already; what it all came to is now.
+            last = _of(tries[-1])
+            last.wrong, last.added = "\n".join(map(str, failed)), {}
             self._look(home, last)
             outcomes += [last] if last.wrong else []
         return outcomes
@@ -172,7 +178,7 @@ class Driver:
     def _try_in_one_session(self, home: Home, tries: Sequence[Attempt], tell: Tell) -> None:
         now = _of(tries[0])
         scene = self._scene(home, lambda name, value: now.reported.append((name, value)))
-        faults = _watching(home, scene.out)
+        faults = _watching(home, scene.out, _nobody)
 
         async def work() -> None:
             nonlocal now
@@ -240,13 +246,17 @@ def _make_own(path: Path, original: Path) -> None:
         shutil.copy2(original, path)
 
 
-def _watching(home: Home, out: Path) -> Faults:
+def _watching(home: Home, out: Path, tell: Tell) -> Faults:
     def kill_machines() -> None:
         for machine in running_machines(home):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(machine.pid, signal.SIGKILL)
 
-    faults = Faults(home.root, out, kill_machines=kill_machines)
+    def last_words(faults: Faults) -> None:
+        steps, struck = list(faults.steps), faults.struck
+        tell({"steps": steps, "struck": struck, "error": "", "added": None})
+
+    faults = Faults(home.root, out, kill_machines=kill_machines, last_words=last_words)
     faults.install()
     return faults
 
@@ -258,6 +268,8 @@ async def _faulted(attempt: Attempt, scene: Scene, faults: Faults, tell: Tell) -
         await scene.session.awake()
         await scene.set(f"v{time.monotonic_ns()}")
     await operation.prepare(scene)
+    before = on_record(scene.home)
+    tell({"before": list(before)})
     faults.arm(attempt.kind, attempt.at)
     error = ""
     try:
@@ -266,7 +278,9 @@ async def _faulted(attempt: Attempt, scene: Scene, faults: Faults, tell: Tell) -
         error = f"{type(failed).__name__}: {failed}"
     finally:
         faults.disarm()
-        tell({"steps": faults.steps, "struck": faults.struck, "error": error})
+        now = on_record(scene.home)
+        added = {id_: kind for id_, kind in now.items() if id_ not in before}
+        tell({"steps": faults.steps, "struck": faults.struck, "error": error, "added": added})
 
 
 def _show(outcome: Outcome) -> None:
@@ -287,9 +301,11 @@ def _take(outcome: Outcome) -> Callable[[dict[str, Any]], None]:
     def take(told: dict[str, Any]) -> None:
         if "reported" in told:
             outcome.reported.append(tuple(told["reported"]))
+        elif "before" in told:
+            outcome.before = told["before"]
         else:
             outcome.steps, outcome.struck = told["steps"], told["struck"]
-            outcome.error = told["error"]
+            outcome.error, outcome.added = told["error"], told["added"]
 
     return take
 
@@ -297,16 +313,17 @@ def _take(outcome: Outcome) -> Callable[[dict[str, Any]], None]:
 def _in_child(work: Callable[[Tell], None], take: Callable[[Any], None]) -> Iterator[str | int]:
     """Do something in a fork of this process; what went wrong: its words, or its signal."""
     reading, writing = os.pipe()
+    turn = threading.Lock()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
         os.setsid()
         status = 1
         try:
-            work(lambda told: _write(writing, told))
+            work(lambda told: _write(writing, told, turn))
             status = 0
         except BaseException:
-            _write(writing, {"failed": traceback.format_exc()})
+            _write(writing, {"failed": traceback.format_exc()}, turn)
         finally:
             os._exit(status)
     os.close(writing)
@@ -324,10 +341,12 @@ def _in_child(work: Callable[[Tell], None], take: Callable[[Any], None]) -> Iter
         yield failed or code
 
 
-def _write(fd: int, told: Any) -> None:
+def _write(fd: int, told: Any, turn: threading.Lock) -> None:
     line = json.dumps(told).encode() + b"\n"
-    while line:
-        line = line[os.write(fd, line) :]
+    # Last words may come from any thread, in the middle of another's.
+    with turn:
+        while line:
+            line = line[os.write(fd, line) :]
 
 
 if __name__ == "__main__":

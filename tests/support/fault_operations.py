@@ -11,7 +11,12 @@ from branchpoint_vmruntime.borrowers import AWAITED
 from branchpoint_vmruntime.borrowing import lend_on_record, settle
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.progress import SilentProgress
-from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
+from branchpoint_vmruntime.lineage import (
+    BranchState,
+    Checkpoint,
+    CheckpointKind,
+    SessionRecord,
+)
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.owned_session import OwnedSession
 from branchpoint_vmruntime.removal import remove_session
@@ -287,18 +292,22 @@ async def _open(scene: Scene) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One of them. `within` a session that is open, or else on a home that nobody has open."""
+    """One of them. `within` a session that is open, or else on a home that nobody has open.
+
+    `beside` is what it may leave on record when it fails, of the machine as it is: it runs on.
+    """
 
     do: Callable[[Scene], Awaitable[None]]
     within: bool = True
+    beside: frozenset[CheckpointKind] = frozenset()
     prepare: Callable[[Scene], Awaitable[None]] = _nothing
     settle: Callable[[Scene], Awaitable[None]] = _nothing
 
 
 OPERATIONS = {
     "checkpoint": Operation(do=_checkpoint),
-    "fork": Operation(do=_fork, settle=_one_branch),
-    "rollback": Operation(do=_rollback),
+    "fork": Operation(do=_fork, settle=_one_branch, beside=frozenset({CheckpointKind.FORK_POINT})),
+    "rollback": Operation(do=_rollback, beside=frozenset({CheckpointKind.SAFETY})),
     "pause": Operation(do=_pause),
     "resume": Operation(do=_resume, prepare=_before_resume),
     "keep": Operation(do=_keep, prepare=_before_keep, settle=_one_branch),

@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+# The step at which what a transaction wrote comes to be on record.
+RECORDED = "sqlite COMMIT"
 _REMOVALS = frozenset({"os.remove", "os.rmdir", "os.truncate"})
 # By event, the places of paths among what it tells, each with that of the folder it is relative to.
 _PATHS = {
@@ -45,12 +47,19 @@ class Kind(StrEnum):
 class Faults:
     """Watches this process, for as long as it lives, and has the step fail that it is armed for.
 
-    `kill_machines` is called in the thread of the step.
+    `kill_machines` is called in the thread of the step, and so is `last_words`, before this process
+    is killed.
     """
 
-    def __init__(self, *folders: Path, kill_machines: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        *folders: Path,
+        kill_machines: Callable[[], None],
+        last_words: Callable[["Faults"], None],
+    ) -> None:
         self._folders = tuple(f"{folder.resolve()}/" for folder in folders)
         self._kill_machines = kill_machines
+        self._last_words = last_words
         self._lock = threading.Lock()
         self._armed: tuple[Kind, int | str] | None = None
         self._written: set[tuple[str, int]] = set()
@@ -103,6 +112,7 @@ class Faults:
                 return
             self.struck = self.struck or what
         if kind is Kind.KILL:
+            self._last_words(self)
             os.kill(os.getpid(), signal.SIGKILL)
         elif kind is Kind.QEMU:
             self._kill_machines()
