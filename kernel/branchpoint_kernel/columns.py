@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from branchpoint_kernel.leaving_out import (
+from branchpoint_kernel.output_bounds import (
     MOST_PRINTED,
     MOST_SHOWN,
     Gap,
@@ -17,7 +17,7 @@ from branchpoint_kernel.leaving_out import (
     without_middle,
     without_oldest,
 )
-from branchpoint_kernel.printed import Printed, plain
+from branchpoint_kernel.printed import Printed, as_on_a_terminal
 from branchpoint_kernel.publisher import error_content
 from branchpoint_kernel.rendering import duration
 from branchpoint_vmruntime.errors import BranchpointError
@@ -106,6 +106,11 @@ class Column:
             self._shown = sum(size_shown(it) for it in self.outputs if isinstance(it, dict))
 
 
+def as_data(columns: Sequence[Column]) -> dict[str, str]:
+    """What is displayed of them, by MIME type."""
+    return {"text/plain": as_text(columns), "text/html": as_html(columns)}
+
+
 def as_text(columns: Sequence[Column]) -> str:
     """One under another, a heading for each."""
     blocks = [f"── {_heading(column)} ──\n{output_text(column)}".rstrip() for column in columns]
@@ -152,7 +157,7 @@ def _output_text(output: Output) -> str:
             return output.words
         case {"kind": "error"}:
             # It is null where an exception says that it has nothing to show.
-            return plain("\n".join(map(str, output.get("traceback") or ())))
+            return as_on_a_terminal("\n".join(map(str, output.get("traceback") or ())))
         case _:
             return str(_data_of(output).get("text/plain", ""))
 

@@ -9,15 +9,15 @@ from uuid import uuid4
 
 from branchpoint_kernel.awakening import Awakening
 from branchpoint_kernel.bundles import Bundle, plain, resumption
-from branchpoint_kernel.columns import Column
+from branchpoint_kernel.columns import Column, as_data
 from branchpoint_kernel.commands import RunIn
 from branchpoint_kernel.conversations import Progress
 from branchpoint_kernel.messages import Channel, Message, Request, Stamp
-from branchpoint_kernel.pace import Pace
 from branchpoint_kernel.publisher import Publisher
 from branchpoint_kernel.pump import Pump
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.records import RECORD_TYPE, Fact, record
+from branchpoint_kernel.redrawing import Redrawing
 from branchpoint_kernel.rendering import Line, note, open_as
 from branchpoint_kernel.stoppable import Stoppable
 from branchpoint_vmruntime.branch_seam import Branch
@@ -266,15 +266,15 @@ class Fanout:
         self, request: Request, sides: list[Column], previewed: asyncio.Event
     ) -> None:
         # A quick cell shows its result once; a slow one shows what there is, again and again.
-        pace = Pace()
-        await pace.rest()
+        redrawing = Redrawing()
+        await redrawing.rest()
         previewed.set()
         display_id = uuid4().hex
-        shown = pace.draw(sides)
+        shown = redrawing.draw(sides)
         self._publisher.display(request, shown, display_id)
         while True:
-            await pace.rest()
-            now = pace.draw(sides)
+            await redrawing.rest()
+            now = redrawing.draw(sides)
             if now != shown:
                 shown = now
                 self._publisher.update_display(request, now, display_id)
@@ -282,7 +282,7 @@ class Fanout:
     def _bundle(self, sides: list[Column], total_ms: float) -> dict[str, Any]:
         more = {"runs": [side.record() for side in sides]}
         fact = Fact("branch", total_ms=total_ms, more=more)
-        return {**Pace().draw(sides), RECORD_TYPE: record(self._session, fact)}
+        return {**as_data(sides), RECORD_TYPE: record(self._session, fact)}
 
 
 @contextmanager

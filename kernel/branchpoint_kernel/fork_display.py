@@ -8,8 +8,8 @@ from uuid import uuid4
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.fanout import Collecting
 from branchpoint_kernel.mistakes import told_of
-from branchpoint_kernel.pace import Pace
 from branchpoint_kernel.publisher import Publisher
+from branchpoint_kernel.redrawing import Redrawing
 
 
 class ForkDisplay:
@@ -31,7 +31,7 @@ class ForkDisplay:
         self._sides: list[Column] = []
         self._collecting: list[Collecting] = []
         self._changed = asyncio.Event()
-        self._pace = Pace()
+        self._redrawing = Redrawing()
 
     def add(self, side: Column, collecting: Collecting) -> None:
         """One side more, such as a fork of a fork."""
@@ -61,7 +61,7 @@ class ForkDisplay:
         self.followed = True
         try:
             while not await self._follow():
-                await self._pace.rest()
+                await self._redrawing.rest()
         finally:
             self.followed = False
             self.done.set()
@@ -82,7 +82,7 @@ class ForkDisplay:
             told_of(error, "a display of forks")
 
     def _draw(self, kind: str, parent: bytes) -> None:
-        data = self._pace.draw(self._sides)
+        data = self._redrawing.draw(self._sides)
         transient = {"display_id": self._display_id}
         content: dict[str, Any] = {"data": data, "metadata": {}, "transient": transient}
         self._publisher.publish(kind, content, parent)

@@ -48,10 +48,10 @@ class Printed:
         return Printed(self.name, taken)
 
 
-def plain(text: str) -> str:
+def as_on_a_terminal(text: str) -> str:
     r"""Without colours, and with carriage returns carried out.
 
-    >>> plain("\x1b[31m10%\r50%\x1b[0m\n")
+    >>> as_on_a_terminal("\x1b[31m10%\r50%\x1b[0m\n")
     '50%\n'
     """
     text = _ANSI.sub("", text)

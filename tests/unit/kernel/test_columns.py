@@ -3,8 +3,8 @@
 import pytest
 
 from branchpoint_kernel.columns import Column, as_html, as_text, printed_text
-from branchpoint_kernel.leaving_out import Gap
-from branchpoint_kernel.pace import LEAST_REST_S, RESTS_PER_DRAWING, Pace
+from branchpoint_kernel.output_bounds import Gap
+from branchpoint_kernel.redrawing import LEAST_REST_S, RESTS_PER_DRAWING, Redrawing
 
 
 def put(column: Column, text: str, name: str = "stdout") -> None:
@@ -91,15 +91,15 @@ def test_what_is_cleared_makes_room() -> None:
 
 
 def test_little_is_drawn_often_and_much_seldom() -> None:
-    pace, column = Pace(), Column("a")
-    pace.draw([column])
+    redrawing, column = Redrawing(), Column("a")
+    redrawing.draw([column])
     put(column, "x" * 900_000)
-    pace.draw([column] * 10)
-    assert pace.rest_s > LEAST_REST_S
+    redrawing.draw([column] * 10)
+    assert redrawing.rest_s > LEAST_REST_S
 
 
 def test_what_takes_long_to_draw_is_drawn_seldom() -> None:
     times = iter([10.0, 12.0])
-    pace = Pace(lambda: next(times))
-    pace.draw([Column("a")])
-    assert pace.rest_s == 2.0 * RESTS_PER_DRAWING
+    redrawing = Redrawing(lambda: next(times))
+    redrawing.draw([Column("a")])
+    assert redrawing.rest_s == 2.0 * RESTS_PER_DRAWING

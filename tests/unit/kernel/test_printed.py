@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from branchpoint_kernel.printed import Printed, plain
+from branchpoint_kernel.printed import Printed, as_on_a_terminal
 
 LINK = "\x1b]8;;https://example.org\x1b\\here\x1b]8;;\x1b\\ "
 
@@ -22,14 +22,14 @@ LINK = "\x1b]8;;https://example.org\x1b\\here\x1b]8;;\x1b\\ "
 )
 def test_long_texts_are_read_in_a_time_that_grows_with_their_length(text: str, wanted: str) -> None:
     # Were it with the square of it, this would take hours.
-    assert plain(text) == wanted
+    assert as_on_a_terminal(text) == wanted
 
 
 @given(st.text("ab\r\n\x0b\u2028", max_size=30))
 def test_of_each_line_what_follows_its_last_return_is_left(text: str) -> None:
     *whole, last = text.split("\n")
     lines = [_left_of(line.removesuffix("\r")) + _end(line) for line in whole]
-    assert plain(text) == "\n".join([*lines, _left_of(last)])
+    assert as_on_a_terminal(text) == "\n".join([*lines, _left_of(last)])
 
 
 def _left_of(line: str) -> str:
@@ -43,7 +43,7 @@ def _end(line: str) -> str:
 @pytest.mark.parametrize("end", ["\x07", "\x1b\\"])
 def test_what_stands_between_two_links_stays(end: str) -> None:
     link = f"\x1b]8;;https://example.org{end}one\x1b]8;;{end}"
-    assert plain(f"{link} and {link}") == "one and one"
+    assert as_on_a_terminal(f"{link} and {link}") == "one and one"
 
 
 @given(
@@ -53,7 +53,7 @@ def test_text_that_comes_in_pieces_reads_as_if_it_had_come_at_once(pieces: list[
     printed = Printed("stdout")
     for piece in [*pieces, "\n"]:
         printed.add(piece)
-    assert printed.text == plain("".join([*pieces, "\n"]))
+    assert printed.text == as_on_a_terminal("".join([*pieces, "\n"]))
 
 
 def test_a_sequence_may_be_cut_anywhere() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.support.fake_branch import FakeBranch
 from tests.support.front_end import Answer, Notebook, in_a_loop, open_notebook
 
-from branchpoint_kernel import pace
+from branchpoint_kernel import redrawing
 from branchpoint_vmruntime.errors import BudgetError, DamagedError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
 
@@ -141,7 +141,7 @@ async def test_a_cell_in_several_branches_resumes_those_that_are_paused() -> Non
 async def test_what_a_cell_resumed_is_still_told_once_its_preview_has_been_cleared_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pace, "LEAST_REST_S", 0.0)
+    monkeypatch.setattr(redrawing, "LEAST_REST_S", 0.0)
     async with open_notebook() as notebook:
         await notebook.run("%fork 1 --names a")
         await notebook.run("%pause a")

@@ -11,7 +11,7 @@ from tests.unit.kernel.test_proxy_carrying import fork_running, wait_shown
 
 from branchpoint_kernel import exploring, vigil
 from branchpoint_kernel.messages import Channel
-from branchpoint_kernel.pace import Pace
+from branchpoint_kernel.redrawing import Redrawing
 from branchpoint_vmruntime.errors import StorageError
 
 
@@ -108,7 +108,7 @@ async def test_a_display_of_forks_that_goes_wrong_once_is_shown_later(
 
     async with open_notebook() as notebook:
         with monkeypatch.context() as patched:
-            patched.setattr(Pace, "draw", mistaken)
+            patched.setattr(Redrawing, "draw", mistaken)
             running, left = await fork_running(notebook)
         left.write("late\n")
         await wait_shown(notebook, running.id, "late")

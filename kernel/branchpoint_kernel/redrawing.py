@@ -4,8 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from branchpoint_kernel import columns
-from branchpoint_kernel.columns import Column
+from branchpoint_kernel.columns import Column, as_data
 
 # What is small is drawn this often.
 LEAST_REST_S = 0.5
@@ -15,7 +14,7 @@ RESTS_PER_DRAWING = 10
 CHARACTERS_A_SECOND = 4_000_000
 
 
-class Pace:
+class Redrawing:
     """Draws sides, and rests the longer the longer that took and the larger it was."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -25,7 +24,7 @@ class Pace:
     def draw(self, sides: Sequence[Column]) -> dict[str, str]:
         """What is displayed of them, by MIME type."""
         began_s = self._clock()
-        data = {"text/plain": columns.as_text(sides), "text/html": columns.as_html(sides)}
+        data = as_data(sides)
         took_s = self._clock() - began_s
         sent_s = sum(map(len, data.values())) / CHARACTERS_A_SECOND
         self.rest_s = max(LEAST_REST_S, RESTS_PER_DRAWING * took_s, sent_s)
