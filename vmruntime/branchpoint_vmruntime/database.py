@@ -76,6 +76,20 @@ class Database:
         self._connection.close()
         self._connection = copy
 
+    def carry_copy_over(self) -> None:
+        """Go on with a copy that is brought up to date, if the file is of an older version.
+
+        The copy is to be read alone, as the file was.
+        """
+        with self._in_words():
+            if self._pragma("user_version") == self._schema.version:
+                return
+        self.detach()
+        with self.transaction(lasting=False):
+            self._carry_over()
+        with self._in_words():
+            self._connection.execute("PRAGMA query_only = ON")
+
     def rows(self, query: str, **values: Any) -> list[sqlite3.Row]:
         """What a query finds."""
         with self._in_words():
@@ -115,17 +129,18 @@ class Database:
 
     def _prepare(self) -> None:
         self._switch_to_wal()
-        schema = self._schema
         with self.transaction(lasting=True):
-            found = self._pragma("user_version")
-            if found in (0, *schema.migrations):
-                steps = (
-                    [schema.migrations[it] for it in range(found, schema.version)] if found else []
-                )
-                for statement in _statements("\n".join(steps) if found else schema.tables):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {schema.version}")
-        self._check_version((schema.version,))
+            self._carry_over()
+        self._check_version((self._schema.version,))
+
+    def _carry_over(self) -> None:
+        """Make the tables, or of those of an older version what they are now; in a transaction."""
+        schema, found = self._schema, self._pragma("user_version")
+        if found in (0, *schema.migrations):
+            steps = [schema.migrations[it] for it in range(found, schema.version)] if found else []
+            for statement in _statements("\n".join(steps) if found else schema.tables):
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA user_version = {schema.version}")
 
     def _switch_to_wal(self) -> None:
         deadline = time.monotonic() + _BUSY_TIMEOUT_S
@@ -198,10 +213,19 @@ class Records:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Open for reading only; UnknownNameError if there is no such file yet."""
+        """Open for reading only; UnknownNameError if there is no such file yet.
+
+        A file of an older version stays as it is, and what is read is a copy, as of now.
+        """
         if not path.exists():
             raise UnknownNameError(cls.SCHEMA.name, str(path), (), hint="start a session first")
-        return cls(Database(path, cls.SCHEMA, read_only=True))
+        database = Database(path, cls.SCHEMA, read_only=True)
+        try:
+            database.carry_copy_over()
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
 
     def detach(self) -> None:
         """Go on with a copy in memory, to see what would come of something."""

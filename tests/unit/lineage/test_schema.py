@@ -1,6 +1,7 @@
 """The store from version to version: what an older branchpoint wrote is read, and carried over."""
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from tests.unit.lineage.facts import (
     an_operation,
 )
 
+from branchpoint_vmruntime.errors import StorageError
 from branchpoint_vmruntime.lineage import Cell, CheckpointId, CheckpointKind, Moment, OpenRequest
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.rows import moment_from_json, moment_to_json
+from branchpoint_vmruntime.lineage.schema import SCHEMA
 
 WRITTEN_BY_VERSION_1 = Path(__file__).with_name("journal_1.sql").read_text()
 CELL = Cell(id="c-7", count=7, source="for x in y:\n    print('naïve')")
@@ -35,6 +38,45 @@ def older(journal_path: Path) -> Path:
     connection.executescript(WRITTEN_BY_VERSION_1)
     connection.close()
     return journal_path
+
+
+@pytest.fixture(params=list(SCHEMA.migrations))
+def of_each_version(request: pytest.FixtureRequest, older: Path) -> Path:
+    """A store as each version before this one left it."""
+    connection = sqlite3.connect(older)
+    for version in range(1, request.param):
+        connection.executescript(SCHEMA.migrations[version])
+    connection.execute(f"PRAGMA user_version = {request.param}")
+    connection.close()
+    return older
+
+
+READINGS: dict[str, Callable[[Journal], object]] = {
+    "base": lambda it: it.base(a_base().key),
+    "branches": lambda it: it.branches(SESSION),
+    "branches_on": lambda it: it.branches_on(CheckpointId("loaded")),
+    "checkpoint": lambda it: it.checkpoint(CheckpointId("loaded")),
+    "checkpoints": lambda it: it.checkpoints(SESSION),
+    "every_checkpoint": lambda it: it.every_checkpoint(),
+    "kin": lambda it: it.kin(SESSION),
+    "lent": lambda it: it.lent(),
+    "loan_of": lambda it: it.loan_of(SESSION),
+    "operations": lambda it: it.operations(SESSION),
+    "pins": lambda it: it.pins(),
+    "removed_sessions": lambda it: it.removed_sessions(),
+    "session": lambda it: it.session(SESSION),
+    "session_by_key": lambda it: it.session_by_key(a_session().key),
+    "sessions": lambda it: it.sessions(),
+    "stood_on": lambda it: it.stood_on(SESSION),
+    "tallies": lambda it: it.tallies(),
+}
+
+
+WRITES = {
+    *("add_checkpoint", "add_lineage", "add_operation", "add_session", "annotate", "close"),
+    *("detach", "forget_needless", "lend", "open", "pin", "put_branch", "put_branches"),
+    *("put_session", "read", "rekey", "remove_checkpoint", "remove_session", "rename_branches"),
+}
 
 
 def columns(path: Path) -> list[tuple[object, ...]]:
@@ -90,6 +132,38 @@ def test_who_only_reads_reads_version_1_and_leaves_it_as_it_is(older: Path) -> N
     with Journal.read(older) as journal:
         assert contents(journal) == OLD_CONTENTS
     assert columns(older) == before
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_who_only_reads_an_older_store_reads_what_carrying_it_over_would_make(
+    of_each_version: Path, reading: str
+) -> None:
+    written = of_each_version.read_bytes()
+    with Journal.read(of_each_version) as journal:
+        found = READINGS[reading](journal)
+    assert of_each_version.read_bytes() == written
+    with Journal.open(of_each_version) as journal:
+        assert found == READINGS[reading](journal)
+
+
+def test_every_way_to_read_a_store_is_tried_on_an_older_one() -> None:
+    public = {name for name in dir(Journal) if name[0].islower()}
+    assert public - WRITES - READINGS.keys() == set()
+
+
+def test_who_only_reads_an_older_store_cannot_write_to_it(of_each_version: Path) -> None:
+    with (
+        Journal.read(of_each_version) as journal,
+        pytest.raises(StorageError, match="readonly"),
+    ):
+        journal.remove_session(SESSION)
+
+
+def test_what_would_come_of_something_is_told_of_an_older_store_too(of_each_version: Path) -> None:
+    with Journal.read(of_each_version) as journal:
+        journal.detach()
+        journal.remove_session(SESSION)
+        assert journal.sessions() == []
 
 
 def test_a_moment_is_kept_with_its_checkpoint(started_journal: Journal) -> None:

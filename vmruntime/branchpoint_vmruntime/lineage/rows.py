@@ -84,7 +84,7 @@ def moment_from_json(text: str) -> Moment:
 
 def session_from_row(row: Row) -> SessionRecord:
     """A session as it is stored."""
-    # A file of an older version, opened to be read, has no such columns.
+    # A file that an older version exported has no such columns.
     there = set(row.keys())
     start = row["start"] if "start" in there else None
     current = row["current"] if "current" in there else None
@@ -196,7 +196,7 @@ def branch_to_row(record: BranchRecord) -> dict[str, Any]:
 def branch_from_row(row: Row) -> BranchRecord:
     """A branch as it is stored."""
     parent = row["parent"]
-    # A file of an older version, opened to be read, has no such column.
+    # A file that an older version exported has no such column.
     lent_to = row["lent_to"] if "lent_to" in set(row.keys()) else None
     return BranchRecord(
         session=SessionId(row["session"]),
