@@ -128,7 +128,7 @@ class Differences:
                 return _Side(f"{name} as it was lent to {there}, at {head.label}", None, head)
             return _Side(f"{name} as saved at {head.label}", None, head)
         try:
-            return _Side(name, None, self._session.find(name))
+            found = self._session.find(name)
         except UnknownNameError as error:
             names = tuple(
                 str(branch.name)
@@ -137,6 +137,8 @@ class Differences:
             )
             known = tuple(dict.fromkeys((*names, *error.known)))
             raise UnknownNameError("branch or checkpoint", name, known) from error
+        # Pages ask by ids.
+        return _Side(found.label, None, found)
 
     async def _compare(self, before: _Side, after: _Side) -> Comparison:
         # One after the other: two machines woken at once would take twice the memory.

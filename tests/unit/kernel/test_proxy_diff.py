@@ -76,6 +76,15 @@ async def test_a_name_is_a_branchs_before_it_is_a_checkpoints() -> None:
 
 
 @in_a_loop
+async def test_a_checkpoint_that_is_asked_for_by_its_id_is_called_by_its_label() -> None:
+    async with open_notebook() as notebook:
+        await notebook.run("%checkpoint a")
+        answer = await notebook.run(f"%diff {notebook.session.checkpoints()[-1].id}")
+        assert "from a to main as it is now" in answer.text
+        assert answer.record["before"] == "a"
+
+
+@in_a_loop
 async def test_a_parked_branch_is_compared_as_it_was_saved() -> None:
     async with open_notebook() as notebook:
         await notebook.run("%fork 1 --names other")
