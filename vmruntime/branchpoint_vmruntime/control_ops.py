@@ -5,7 +5,6 @@ looks does not wait.
 """
 
 import asyncio
-import contextlib
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -365,10 +364,8 @@ class ControlOps:
     async def _fact(self, branch: Branch, labels: Mapping[str, str] | None = None) -> BranchFacts:
         if labels is None:
             labels = {str(it.id): it.label for it in self._session.checkpoints()}
-        use = None
-        with contextlib.suppress(OSError):
-            # Read from the kernel's tables, milliseconds for each GB; it may end meanwhile.
-            use = await asyncio.to_thread(branch.memory)
+        # Read from the kernel's tables, milliseconds for each GB.
+        use = await asyncio.to_thread(branch.memory)
         busy = self._is_busy(branch)
         return branch_facts(self._session, branch, labels, use, busy=busy)
 

@@ -4,7 +4,6 @@ They are told apart from the rest of what is shown, which is large and changes w
 """
 
 import asyncio
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,13 +59,8 @@ async def figures_of(session: Session) -> Figures:
 
 
 def memories(branches: Sequence[Branch]) -> dict[str, MemoryUse | None]:
-    """The memory of branches, by name, without those that have just ended. Takes a while."""
-    uses: dict[str, MemoryUse | None] = {}
-    for branch in branches:
-        # It may end meanwhile.
-        with contextlib.suppress(OSError):
-            uses[branch.name] = branch.memory()
-    return uses
+    """The memory of branches, by name; None of those that have just ended. Takes a while."""
+    return {branch.name: branch.memory() for branch in branches}
 
 
 class Pace:

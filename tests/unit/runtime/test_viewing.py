@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.support.fake_workshop import BASE, Office, office
+from tests.support.fake_workshop import BASE, FakeMachine, Office, office
 from tests.support.front_end import in_a_loop
 
 from branchpoint_vmruntime.branch import OwnedBranch
@@ -192,11 +192,11 @@ async def test_memory_is_read_beside_the_loop(
 async def test_a_machine_that_ends_while_it_is_looked_at_is_shown_without_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(_branch: OwnedBranch) -> MemoryUse:
+    def gone(_machine: FakeMachine) -> tuple[int, int]:
         raise ProcessLookupError
 
     async with office(tmp_path) as it:
-        monkeypatch.setattr(OwnedBranch, "memory", gone)
+        monkeypatch.setattr(FakeMachine, "memory", gone)
         assert (await view_of(it.session)).branches[0].facts.own_bytes is None
 
 
