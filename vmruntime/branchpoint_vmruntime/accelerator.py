@@ -37,7 +37,7 @@ class Accelerator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ProbeResult:
     """How a tiny guest fared under KVM: it ran, QEMU ended with last words, or nothing came."""
 
     ran: bool
@@ -45,7 +45,7 @@ class Trial:
     tried_at: datetime
 
     def outcome(self) -> Accelerator:
-        """What follows from it, in words of today's: a trial is remembered longer than those."""
+        """What follows from it, in words of today's: a result is remembered longer than those."""
         if self.ran:
             return Accelerator(
                 name="kvm", reason="a guest booted under KVM", tried_at=self.tried_at
@@ -71,7 +71,7 @@ def choose_accelerator(home: Home, tools: Tools, image: GuestImage) -> Accelerat
         raise HostError(f"{FORCED} is {wanted!r}", hint="set it to auto, kvm or tcg")
     if wanted == "tcg":
         return _now("tcg", f"{FORCED}=tcg asks for emulation")
-    chosen = _tried(home, tools.qemu, image)
+    chosen = _probed(home, tools.qemu, image)
     if wanted == "kvm" and chosen.name != "kvm":
         raise HostError(
             f"{FORCED}=kvm asks for KVM, but {chosen.reason}",
@@ -80,17 +80,17 @@ def choose_accelerator(home: Home, tools: Tools, image: GuestImage) -> Accelerat
     return chosen
 
 
-def _tried(home: Home, qemu: QemuProgram, image: GuestImage) -> Accelerator:
+def _probed(home: Home, qemu: QemuProgram, image: GuestImage) -> Accelerator:
     closed = why_closed(DEVICE)
     if closed:
         return _now("tcg", closed)
     key = f"{boot_id()} {qemu.build} {cpu_model()}"
     memory = home.cache / "accelerator.json"
-    trial = _recall(memory, key)
-    if trial is None:
-        trial = try_kvm(qemu, image)
-        _remember(memory, key, trial)
-    return trial.outcome()
+    result = _recall(memory, key)
+    if result is None:
+        result = probe_kvm(qemu, image)
+        _remember(memory, key, result)
+    return result.outcome()
 
 
 def why_closed(device: Path) -> str:
@@ -104,25 +104,25 @@ def why_closed(device: Path) -> str:
     return ""
 
 
-def try_kvm(qemu: QemuProgram, image: GuestImage) -> Trial:
+def probe_kvm(qemu: QemuProgram, image: GuestImage) -> ProbeResult:
     """Boot the tiny guest under KVM and see whether it gives a sign of life."""
     started = time.monotonic()
     done = subprocess.run(
-        trial_argv(qemu, image.kernel, image.probe),
+        probe_argv(qemu, image.kernel, image.probe),
         check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
     )
     silent = time.monotonic() - started >= DEADLINE_S
     said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-    return Trial(
+    return ProbeResult(
         ran=SIGN_OF_LIFE in done.stdout,
         last_words=None if silent else said[-1],
         tried_at=datetime.now(UTC),
     )
 
 
-def trial_argv(qemu: QemuProgram, kernel: Path, initramfs: Path) -> list[str]:
+def probe_argv(qemu: QemuProgram, kernel: Path, initramfs: Path) -> list[str]:
     """The command that boots the tiny guest, and ends by itself whatever becomes of us."""
     return [
         "timeout", "--foreground", "--signal=KILL", str(DEADLINE_S), *qemu.argv_prefix,
@@ -138,8 +138,8 @@ def _now(name: Name, reason: str) -> Accelerator:
     return Accelerator(name=name, reason=reason, tried_at=datetime.now(UTC))
 
 
-def _remember(memory: Path, key: str, trial: Trial) -> None:
-    facts = {**asdict(trial), "tried_at": trial.tried_at.isoformat(), "key": key}
+def _remember(memory: Path, key: str, result: ProbeResult) -> None:
+    facts = {**asdict(result), "tried_at": result.tried_at.isoformat(), "key": key}
     part = memory.with_suffix(f".{os.getpid()}")
     try:
         part.write_text(json.dumps(facts) + "\n")
@@ -150,7 +150,7 @@ def _remember(memory: Path, key: str, trial: Trial) -> None:
             part.unlink(missing_ok=True)
 
 
-def _recall(memory: Path, key: str) -> Trial | None:
+def _recall(memory: Path, key: str) -> ProbeResult | None:
     try:
         raw = json.loads(memory.read_text())
         if raw["key"] != key:
@@ -159,6 +159,6 @@ def _recall(memory: Path, key: str) -> Trial | None:
         if not isinstance(ran, bool) or not isinstance(last_words, str | None):
             return None
         tried_at = datetime.fromisoformat(raw["tried_at"])
-        return Trial(ran=ran, last_words=last_words, tried_at=tried_at)
+        return ProbeResult(ran=ran, last_words=last_words, tried_at=tried_at)
     except (OSError, ValueError, KeyError, TypeError):
         return None
