@@ -1,15 +1,18 @@
 """Homes for tests, furnished from another so that none of them boots or builds anything."""
 
+import asyncio
 import contextlib
 import shutil
 import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from branchpoint_vmruntime import Manifest
-from branchpoint_vmruntime.errors import UnknownNameError
+from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.errors import DamagedError, UnknownNameError
+from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import CheckpointId
 from branchpoint_vmruntime.lineage.journal import Journal
-from branchpoint_vmruntime.store import Layer, MachineFacts
+from branchpoint_vmruntime.store import Layer
 
 
 def lend_images(lender: Home, borrower: Home) -> None:
@@ -31,9 +34,9 @@ def lend_tools(lender: Home, borrower: Home) -> None:
 
 
 def lend_base(lender: Home, borrower: Home) -> None:
-    """Give a home another's newest base checkpoint, files and record; nothing, if it has none.
+    """Give a home the base checkpoint that new sessions of another stand on; nothing without one.
 
-    Of machines of the usual size: whoever needs another boots it.
+    Whoever needs another boots it: of a machine of another size, or with another kernel.
     """
     borrower.ensure()
     kept = borrower.layers / "base"
@@ -43,17 +46,28 @@ def lend_base(lender: Home, borrower: Home) -> None:
         Journal.read(lender.database) as theirs,
         Journal.open(borrower.database) as ours,
     ):
-        folders = lender.layers / "base"
-        names = [CheckpointId(folder.name) for folder in folders.iterdir()]
-        known = [record for name in names if (record := theirs.checkpoint(name))]
-        bases = [base for base in known if _is_usual(Layer(folders / base.id).facts())]
-        if bases:
-            newest = max(bases, key=lambda base: base.created_at)
+        base = theirs.base(key_of_now(lender))
+        if base is not None and _can_be_read(folder := lender.layers / "base" / base.id):
             # cp, because Python's copy would fill the holes: a gigabyte instead of a quarter.
-            subprocess.run(["cp", "-r", "--sparse=always", folders / newest.id, kept], check=True)
-            ours.add_checkpoint(newest, advance=None)
+            subprocess.run(["cp", "-r", "--sparse=always", folder, kept], check=True)
+            ours.add_checkpoint(base, advance=None)
 
 
-def _is_usual(facts: MachineFacts) -> bool:
-    usual = Manifest().size
-    return (facts.memory_mib, facts.vcpus) == (usual.memory_mib, usual.vcpus)
+def key_of_now(home: Home) -> str:
+    """The key of that base. The home itself is not opened for it: who opens one sweeps it."""
+    with TemporaryDirectory(prefix="bp-") as folder:
+        furnished = Home(Path(folder) / "home", Path(folder) / "run")
+        lend_images(home, furnished)
+        return asyncio.run(_usual_foundation(furnished)).base_key
+
+
+async def _usual_foundation(home: Home) -> Foundation:
+    async with Runtime(home) as runtime:
+        return await runtime.foundation(Manifest())
+
+
+def _can_be_read(folder: Path) -> bool:
+    with contextlib.suppress(DamagedError):
+        Layer(folder).facts()
+        return Layer(folder).memory.exists()
+    return False
