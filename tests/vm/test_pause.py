@@ -1,11 +1,18 @@
 """A machine that was paused carries on from the very moment, soon afterwards or a week later."""
 
 import asyncio
+import os
 import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from tests.support.guest_server import PORT, SERVER, ask
@@ -16,11 +23,16 @@ from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
 from branchpoint_vmruntime.owned_session import OwnedSession
 from branchpoint_vmruntime.reports import PauseReport, ResumeReport
+from branchpoint_vmruntime.storage.collecting import collect
+from branchpoint_vmruntime.storage.retention import StoreBudgets
 
 pytestmark = pytest.mark.vm
 
 KEY = "paused"
-WEEK_S = 7 * 24 * 3600
+SET_BACK = "set-back"
+DAY_S = 24 * 3600
+WEEK_S = 7 * DAY_S
+YEAR_S = 365 * DAY_S
 AWAY_S = 3.0
 PATIENCE_S = 120.0
 SKEW_S = 1.0
@@ -181,6 +193,94 @@ def story(home: Home) -> Story:
         state_while_working=seen["working"],
         state_when_idle=seen["idle"],
     )
+
+
+class YearAhead(datetime):
+    """Tells the time of a host whose clock is a year ahead."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        """A year more than it is."""
+        return datetime.now(tz) + timedelta(seconds=YEAR_S)
+
+
+@contextmanager
+def a_clock_that_is_a_year_ahead() -> Generator[None]:
+    """Have the runtime in this process, and the machines it wakes, believe so."""
+    ours = [it for name, it in sys.modules.items() if name.startswith("branchpoint_vmruntime")]
+    real = time.time
+    with ExitStack() as stack:
+        for module in ours:
+            if vars(module).get("datetime") is datetime:
+                stack.enter_context(patch.object(module, "datetime", YearAhead))
+        stack.enter_context(patch("time.time", lambda: real() + YEAR_S))
+        yield
+
+
+async def saved_a_year_ahead(home: Home) -> list[Tick]:
+    """Leave a safety checkpoint and a paused machine, in which a counter has begun."""
+    async with (
+        Runtime(home) as runtime,
+        runtime.session(Manifest.parse(IDLE_OFF), key=SET_BACK) as session,
+    ):
+        await session.checkpoint("kept")
+        await session.rollback("kept")
+        begun = await session.current.execute(["sh", "-c", BEGIN], stdin=TICKER)
+        assert begun.status == 0, begun
+        there = await ticks_after(session, 1)
+        await session.pause()
+    return there
+
+
+async def carried_on(home: Home) -> tuple[list[Tick], ResumeReport, list[str]]:
+    """The log once the counter has gone on; the labels in the order they were made in."""
+    async with (
+        Runtime(home) as runtime,
+        runtime.session(Manifest.parse(IDLE_OFF), key=SET_BACK, fresh=False) as session,
+    ):
+        resumed: list[ResumeReport] = []
+        session.on_resumed = resumed.append
+        await session.awake()
+        there = await ticks_after(session, (await ticks(session))[-1].count)
+        await session.checkpoint("later")
+        return there, resumed[0], [each.label for each in session.checkpoints()]
+
+
+def listed(home: Home) -> str:
+    """The line that `branchpoint ls` has of the session that was saved a year ahead."""
+    command = [sys.executable, "-P", "-m", "branchpoint_cli", "ls"]
+    environment = os.environ | {"BRANCHPOINT_HOME": str(home.root)}
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    (line,) = [line for line in said.stdout.splitlines() if line.endswith(f" {SET_BACK}")]
+    return line
+
+
+def would_go(home: Home, budgets: StoreBudgets) -> list[str]:
+    """What of that session a collection would take."""
+    found = asyncio.run(collect(home, budgets=budgets, dry_run=True))
+    (session,) = [stay.session for stay in found.stays if stay.key == SET_BACK]
+    return [removal.name for removal in found.removals if removal.session == session]
+
+
+def test_a_clock_that_is_set_back_over_a_pause_loses_nothing_and_is_the_machine_s_too(
+    home: Home,
+) -> None:
+    with a_clock_that_is_a_year_ahead():
+        before = asyncio.run(saved_a_year_ahead(home))
+    assert " 0 s " in listed(home)
+    assert would_go(home, StoreBudgets(checkpoints=2)) == ["before-rollback-1"]
+    assert would_go(home, StoreBudgets(age_s=DAY_S)) == []
+    woken_at_s = time.time()
+    after, resumed, labels = asyncio.run(carried_on(home))
+    assert resumed.away_s == 0
+    assert [tick.count for tick in after] == list(range(1, len(after) + 1))
+    assert len({tick.pid for tick in after}) == 1
+    ahead = [tick for tick in after if tick.at_s > woken_at_s + YEAR_S / 2]
+    assert ahead == after[: len(ahead)]
+    assert ahead[: len(before)] == before
+    assert all(woken_at_s - SKEW_S <= tick.at_s for tick in after[len(ahead) :])
+    assert after[-1].at_s <= time.time() + SKEW_S
+    assert labels[-1] == "later"
 
 
 def gaps(story: Story) -> list[float]:
