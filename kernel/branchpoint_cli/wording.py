@@ -61,12 +61,15 @@ def pause_line(report: PauseFacts) -> Line:
 
 
 def resume_line(report: ResumeFacts) -> Line:
-    """What it took."""
+    """From where it carries on, and what it took."""
+    since = name_of(report.checkpoint)
+    does = "begins" if report.away_s == 0 else "carries on"
     return note(
         "▶",
-        f"{report.branch.name} runs again",
+        f"{report.branch.name} {does} from {since}",
         f"awake in {duration(report.total_ms)}",
         f"it was away {span(report.away_s)}" if report.away_s > 0 else "",
+        f"what it did after {since} is lost" if report.lost else "",
         memory(report.branch),
     )
 

@@ -22,7 +22,8 @@ def resume_lines(report: ResumeReport) -> list[Line]:
         since = f"paused {away(report.away_s)}"
     else:
         since = f"as it was at {point.label}, {away(report.away_s)} ago"
-    return [note("▶", f"{name} resumed in {in_seconds(report.total_ms)}, {since}")]
+    lost = f"what it did after {point.label} is lost" if report.lost else ""
+    return [note("▶", f"{name} resumed in {in_seconds(report.total_ms)}, {since}", lost)]
 
 
 def pause_record(report: PauseReport) -> dict[str, object]:

@@ -174,13 +174,17 @@ class PauseFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeFacts:
-    """What it took to give a branch its machine again; `away_s` seconds it had been without."""
+    """What it took to give a branch its machine again; `away_s` seconds it had been without.
+
+    `lost` says that its machine had ended unsaved: what it did after the checkpoint is gone.
+    """
 
     branch: BranchFacts
     checkpoint: CheckpointFacts
     away_s: float
     total_ms: float
     phases_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

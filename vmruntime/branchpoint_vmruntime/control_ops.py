@@ -246,6 +246,7 @@ class ControlOps:
                 away_s=report.away_s,
                 total_ms=report.total_ms,
                 phases_ms=dict(report.phases_ms),
+                lost=report.lost,
             )
         )
 

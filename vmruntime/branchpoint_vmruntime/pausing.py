@@ -96,7 +96,7 @@ class Pausing:
                 hint="it takes code and commands as it is; `%branches` lists what each is",
             )
         require_not_dropped(branch)
-        paused = branch.state is BranchState.PAUSED
+        paused, lost = branch.state is BranchState.PAUSED, branch.state is BranchState.LOST
         reason = WakeReason.RESUME if paused else WakeReason.REOPEN
         head = await self._waking.reopen(branch, reason, reseed=reseed)
         away_s = (datetime.now(UTC) - head.created_at).total_seconds()
@@ -109,6 +109,7 @@ class Pausing:
             away_s=max(0.0, away_s),
             total_ms=total_ms,
             phases_ms={"prepare": prepared_ms, **branch.cost.phases_ms},
+            lost=lost,
         )
 
     def why_asleep(self, branch: OwnedBranch) -> UsageError:

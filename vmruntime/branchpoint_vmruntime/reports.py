@@ -90,10 +90,14 @@ class PauseReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeReport:
-    """What it took to give a branch its machine again, and for how many seconds it had none."""
+    """What it took to give a branch its machine again, and for how many seconds it had none.
+
+    `lost` says that its machine had ended unsaved: what it did after the checkpoint is gone.
+    """
 
     branch: Branch
     checkpoint: Checkpoint
     away_s: float
     total_ms: float
     phases_ms: dict[str, float]
+    lost: bool = False

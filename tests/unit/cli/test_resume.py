@@ -78,7 +78,20 @@ def test_a_session_that_is_closed_is_opened_and_stays_so(
     assert main(["resume"]) == 0
     assert main(["checkpoint", "here"]) == 0
     assert len(opened) == 1
-    assert "▶ main runs again" in capsys.readouterr().out
+    assert "▶ main carries on from paused-main-1   awake in" in capsys.readouterr().out
+
+
+def test_a_branch_that_was_not_saved_is_said_to_have_lost_what_it_did_since(
+    own_home: Home, opened: list[Staff], capsys: Captured
+) -> None:
+    with staffed(own_home):
+        assert main(["checkpoint", "fitted"]) == 0
+    assert state_of_main(own_home) is BranchState.LOST
+    assert main(["resume"]) == 0
+    assert len(opened) == 1
+    out = capsys.readouterr().out
+    assert "▶ main carries on from fitted   awake in " in out
+    assert "what it did after fitted is lost" in out
 
 
 def test_a_session_is_opened_with_the_manifest_that_is_named_from_then_on(
@@ -171,5 +184,6 @@ def test_a_session_without_a_branch_begins_with_a_fresh_machine(
     assert main(["resume", "--json"]) == 0
     assert len(opened) == 1
     report = said()
+    assert report["lost"] is False
     assert (report["branch"]["name"], report["branch"]["state"]) == ("main", "live")
     assert (report["checkpoint"]["label"], report["away_s"]) == ("base", 0.0)

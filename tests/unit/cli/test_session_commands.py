@@ -156,7 +156,7 @@ def test_a_branch_is_paused_and_resumed(own_home: Home, capsys: Captured) -> Non
         assert main(["resume"]) == 1
     captured = capsys.readouterr()
     assert "‖ main is paused at paused-main-1" in captured.out
-    assert "▶ main runs again   awake in " in captured.out
+    assert "▶ main carries on from paused-main-1   awake in " in captured.out
     assert "'main'" in captured.err
 
 
