@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,13 +15,14 @@ from branchpoint_cli.ls import state_of
 from branchpoint_cli.screen import as_json, say
 from branchpoint_cli.sessions import HELP, named_or_only
 from branchpoint_kernel.costs_files import Saved, saved_lines, write_costs
-from branchpoint_kernel.costs_rendering import BranchStanding, CostsTold, costs_lines, costs_record
+from branchpoint_kernel.costs_rendering import CostsTold, costs_lines, costs_record
+from branchpoint_kernel.costs_told import put_together
 from branchpoint_kernel.effects import printable
 from branchpoint_vmruntime.branch_seam import MemoryUse
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.ledger.ledger import Ledger
-from branchpoint_vmruntime.lineage import BranchState, SessionRecord
+from branchpoint_vmruntime.lineage import SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage_view import BranchView, LineageView
 from branchpoint_vmruntime.outside.costs import BranchCost, Costs
@@ -75,28 +76,18 @@ def _told(
     home: Home, session: SessionRecord, view: LineageView | None, *, opened: bool
 ) -> CostsTold:
     with Journal.read(home.database) as journal:
-        records, operations = journal.branches(session.id), journal.operations(session.id)
-    spent = {it.branch: it for it in _spent(home, session)}
+        records = journal.branches(session.id)
+        checkpoints, operations = journal.checkpoints(session.id), journal.operations(session.id)
     known = {it.facts.name: it for it in (view.branches if view else ())}
-    forked = [record.parent for record in records]
-    rows = [
-        BranchStanding(
-            name=record.name,
-            state=state_of(record, opened=opened).value,
-            lived_s=known[record.name].lived_s if record.name in known else None,
-            memory=_memory(known.get(record.name)),
-            forks=forked.count(record.name),
-            cost=spent.pop(record.name, BranchCost(branch=record.name)),
-        )
-        for record in records
-        if record.state is not BranchState.DROPPED
-    ]
-    return CostsTold(
-        rows=rows,
-        gone=list(spent.values()),
+    return put_together(
+        [replace(it, state=state_of(it, opened=opened)) for it in records],
+        checkpoints,
+        operations,
+        _spent(home, session),
+        lived_s=lambda name: known[name].lived_s if name in known else None,
+        memory=lambda name: _memory(known.get(name)),
         limits=None,
         currency=view.currency if view else "",
-        operations=operations,
     )
 
 

@@ -1,4 +1,4 @@
-"""What each branch has cost, as rows of bars: a column for each of time, memory, tokens, money.
+"""What each branch has cost, as rows of bars: columns of time, memory, disk, tokens, money.
 
 The phases of a waking are told apart by pattern as well as by colour.
 """
@@ -15,7 +15,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from branchpoint_kernel.costs_facts import PARTS, last_wakings
-from branchpoint_kernel.costs_rendering import BranchStanding, CostsTold
+from branchpoint_kernel.costs_rendering import DROPPED, BranchStanding, CostsTold
 from branchpoint_kernel.costs_sheet import (
     HEAD_IN,
     INK,
@@ -31,6 +31,8 @@ from branchpoint_vmruntime.outside.amounts import MICROS
 
 _MOST_CHARACTERS = 24
 _GAP_IN = 0.3
+# How many times as wide as the others the first is, which has parts that are to be told apart.
+_FIRST = 1.6
 with as_ours():
     _NAMES = FontProperties(size=8.5)
 _BAR = "#0072b2"
@@ -54,18 +56,17 @@ def draw_branches(
 ) -> None:
     """Draw the bars of `rows`, of all the branches that are told of, at the top of a figure."""
     left_out = len(told.rows) - len(rows)
-    which = f" (the newest {len(rows)} of {len(told.rows)})" if left_out else ""
+    which = f" ({len(rows)} of {len(told.rows)})" if left_out else ""
     height_in = figure.get_size_inches()[1]
     entitle(figure, height_in - TITLE_IN, f"What each branch has cost{which}")
     names = [_cut(row.name) for row in rows]
     names_in = max(map(_width_in, names), default=0.0)
     measures = _measures(rows, told)
     room_in = WIDTH_IN - names_in - SIDE_IN - _GAP_IN * len(measures)
-    # The first has parts that are to be told apart.
-    each_in = room_in / (len(measures) + 1)
+    each_in = room_in / (len(measures) - 1 + _FIRST)
     left_in = SIDE_IN + names_in + 0.1
     for number, measure in enumerate(measures):
-        width_in = each_in if number else 2 * each_in
+        width_in = each_in if number else _FIRST * each_in
         place_in = (left_in, height_in - HEAD_IN - bars_in, width_in, bars_in)
         axes = axes_at(figure, place_in)
         _draw_measure(axes, measure, len(rows))
@@ -90,6 +91,7 @@ def _measures(rows: Sequence[BranchStanding], told: CostsTold) -> list[_Measure]
     wakings = last_wakings(told.operations)
     awake = [wakings.get(row.name, {}) for row in rows]
     own = [row.memory.own_bytes / 1e6 if row.memory else 0.0 for row in rows]
+    disk = [row.disk_bytes / 1e6 for row in rows]
     unit_s, unit = _unit_of_time(max((row.lived_s or 0.0 for row in rows), default=0.0))
     lived = [(row.lived_s or 0.0) / unit_s for row in rows]
     measures = [
@@ -104,10 +106,11 @@ def _measures(rows: Sequence[BranchStanding], told: CostsTold) -> list[_Measure]
             "MB",
             {"": own},
             [
-                f"{value:,.0f}" if row.memory else "no machine"
+                f"{value:,.0f}" if row.memory else _without_memory(row)
                 for value, row in zip(own, rows, strict=True)
             ],
         ),
+        _Measure("on disk", "MB", {"": disk}, [f"{value:,.0f}" for value in disk]),
         _Measure("time lived", unit, {"": lived}, [f"{value:,.1f}" for value in lived]),
     ]
     tokens = [row.cost.tokens for row in rows]
@@ -116,12 +119,16 @@ def _measures(rows: Sequence[BranchStanding], told: CostsTold) -> list[_Measure]
             "in": [float(row.cost.tokens_in) for row in rows],
             "out": [float(row.cost.tokens_out) for row in rows],
         }
-        measures.append(_Measure("tokens in, out (striped)", "", parts, [f"{n:,}" for n in tokens]))
+        measures.append(_Measure("tokens (out striped)", "", parts, [f"{n:,}" for n in tokens]))
     money = [row.cost.micros / MICROS for row in rows]
     if any(money):
         words = [f"{value:,.4f}" if value < 1 else f"{value:,.2f}" for value in money]
         measures.append(_Measure("money", told.currency, {"": money}, words))
     return measures
+
+
+def _without_memory(row: BranchStanding) -> str:
+    return DROPPED if row.state == DROPPED else "no machine"
 
 
 def _draw_measure(axes: Axes, measure: _Measure, rows: int) -> None:

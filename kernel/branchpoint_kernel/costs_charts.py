@@ -3,13 +3,14 @@
 # pyright: reportUnknownMemberType=false
 
 import io
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
 from branchpoint_kernel.costs_bars import draw_branches
 from branchpoint_kernel.costs_facts import latencies, median_and_often
 from branchpoint_kernel.costs_points import draw_latencies
-from branchpoint_kernel.costs_rendering import CostsTold
+from branchpoint_kernel.costs_rendering import DROPPED, BranchStanding, CostsTold
 from branchpoint_kernel.costs_sheet import (
     BETWEEN_IN,
     FOOT_IN,
@@ -36,7 +37,7 @@ def png(told: CostsTold) -> bytes:
 
 def draw(told: CostsTold) -> Figure:
     """The charts: a row for each branch, and below it a point for each operation."""
-    rows = list(told.rows)[-MOST_BRANCHES:]
+    rows = _most(told.rows)
     bars_in = ROW_IN * max(2, len(rows))
     height_in = HEAD_IN + bars_in + BETWEEN_IN + LATENCY_IN + FOOT_IN
     with as_ours():
@@ -44,6 +45,12 @@ def draw(told: CostsTold) -> Figure:
         draw_branches(figure, rows, told, bars_in)
         draw_latencies(figure, told)
     return figure
+
+
+def _most(rows: Sequence[BranchStanding]) -> Sequence[BranchStanding]:
+    """As many as there is room for, in their order: the newest, and rather those that are there."""
+    by_worth = sorted(enumerate(rows), key=lambda it: (it[1].state != DROPPED, it[0]))
+    return [row for _, row in sorted(by_worth[-MOST_BRANCHES:], key=lambda it: it[0])]
 
 
 def in_words(told: CostsTold) -> str:

@@ -32,6 +32,7 @@ BRANCHES = (
     "lived_s",
     "own_bytes",
     "shared_bytes",
+    "disk_bytes",
     "forks",
     *_COUNTED,
     "money",
@@ -56,14 +57,14 @@ def operations_csv(operations: Sequence[Operation], checkpoints: Sequence[Checkp
 
 
 def branches_csv(told: CostsTold) -> str:
-    """A row for each branch, those that are no more last; a column for each phase of its waking."""
+    """A row for each branch, those not on record last; a column for each phase of its waking."""
     wakings = last_wakings(told.operations)
     phases = _phases(wakings.values())
     rows = [
         [*_branch(row, told.currency), *_waking(wakings.get(row.name), phases)] for row in told.rows
     ]
     rows += [
-        [cost.branch, _GONE, *[None] * 4, *_spent(cost, told.currency), *_waking(None, phases)]
+        [cost.branch, _GONE, *[None] * 5, *_spent(cost, told.currency), *_waking(None, phases)]
         for cost in told.gone
     ]
     return _table([*BRANCHES, *(_column(name) for name in phases)], rows)
@@ -95,6 +96,7 @@ def _branch(row: BranchStanding, currency: str) -> Sequence[str | float | None]:
         None if row.lived_s is None else round(row.lived_s, 3),
         memory and memory.own_bytes,
         memory and memory.shared_bytes,
+        row.disk_bytes,
         row.forks,
         *_spent(row.cost, currency),
     )

@@ -7,17 +7,11 @@ from pathlib import Path
 
 from branchpoint_kernel.commands import SaveCosts
 from branchpoint_kernel.costs_files import NAME, saved_lines, write_costs
-from branchpoint_kernel.costs_rendering import (
-    BranchStanding,
-    CostsTold,
-    costs_lines,
-    costs_record,
-)
+from branchpoint_kernel.costs_rendering import CostsTold, costs_lines, costs_record
+from branchpoint_kernel.costs_told import put_together
 from branchpoint_kernel.drawing import Picture, in_turn
 from branchpoint_kernel.places import place, shown
 from branchpoint_kernel.told import Told
-from branchpoint_vmruntime.lineage import BranchState
-from branchpoint_vmruntime.outside.costs import BranchCost
 from branchpoint_vmruntime.session import Session
 
 
@@ -51,29 +45,21 @@ class CostsOperations:
         return Told("costs", lines, {**costs_record(told), "files": files})
 
     def _told(self) -> CostsTold:
-        outside = self._session.outside
-        spent = {it.branch: it for it in outside.costs.by_branch(self._session.record.id)}
-        branches = self._session.branches()
-        forked = [branch.record.parent for branch in branches if branch.record.parent is not None]
-        rows = [
-            BranchStanding(
-                name=branch.name,
-                state=branch.state.value,
-                lived_s=outside.spending.time_used_s(branch.name),
-                memory=branch.memory(),
-                forks=forked.count(branch.name),
-                cost=spent.pop(branch.name, BranchCost(branch=branch.name)),
-            )
-            for branch in branches
-            if branch.state is not BranchState.DROPPED
-        ]
-        return CostsTold(
-            rows=rows,
-            gone=list(spent.values()),
-            limits=outside.spending.standings(forks_made=len(forked)),
+        session, outside = self._session, self._session.outside
+        branches = session.branches()
+        memories = {str(branch.name): branch.memory() for branch in branches}
+        records = [branch.record for branch in branches]
+        return put_together(
+            records,
+            session.checkpoints(),
+            session.operations(),
+            outside.costs.by_branch(session.record.id),
+            lived_s=outside.spending.time_used_s,
+            memory=memories.get,
+            limits=outside.spending.standings(
+                forks_made=sum(record.parent is not None for record in records)
+            ),
             currency=outside.currency,
-            operations=self._session.operations(),
-            paused_ms={it.id: it.cost.paused_ms for it in self._session.checkpoints()},
         )
 
 

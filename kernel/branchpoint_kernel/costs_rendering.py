@@ -7,7 +7,7 @@ from typing import Any
 from branchpoint_kernel.rendering import Line, note, size
 from branchpoint_kernel.tables import table
 from branchpoint_vmruntime.branch_seam import MemoryUse
-from branchpoint_vmruntime.lineage import Operation
+from branchpoint_vmruntime.lineage import BranchState, Operation
 from branchpoint_vmruntime.outside.amounts import MICROS, money_text
 from branchpoint_vmruntime.outside.costs import BranchCost
 from branchpoint_vmruntime.outside.limits import Standing
@@ -18,6 +18,7 @@ HEAD = (
     "lived",
     "own",
     "shared",
+    "disk",
     "requests",
     "sent",
     "received",
@@ -26,6 +27,7 @@ HEAD = (
     "money",
     "forks",
 )
+DROPPED = BranchState.DROPPED.value
 COUNTED = tuple(field.name for field in fields(BranchCost) if field.name != "branch")
 
 
@@ -33,20 +35,21 @@ COUNTED = tuple(field.name for field in fields(BranchCost) if field.name != "bra
 class BranchStanding:
     """What a branch has had so far: `lived_s` seconds of a live machine, and what the rest says.
 
-    None is what is not known.
+    `disk_bytes` is what its checkpoints hold beyond those before them. None is what is not known.
     """
 
     name: str
     state: str
     lived_s: float | None
     memory: MemoryUse | None
+    disk_bytes: int
     forks: int
     cost: BranchCost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsTold:
-    """All that is told of costs; `gone` are those of branches that are no more.
+    """All that is told of costs; `gone` are those of branches that are no more on record.
 
     `operations` is what was done in the session, oldest first; `paused_ms` how long the machine
     stood still for a checkpoint, by its id. `limits` None are not known.
@@ -65,9 +68,10 @@ def costs_lines(told: CostsTold) -> list[Line]:
     costs = [row.cost for row in told.rows]
     cells = [_row(row, told.currency) for row in told.rows]
     if told.gone:
-        cells.append(_sum_row(f"{len(told.gone)} no more", total(told.gone), told.currency))
+        cells.append(_sum_row(f"{len(told.gone)} no more", "", total(told.gone), told.currency))
     if len(cells) > 1:
-        cells.append(_sum_row("together", total([*costs, *told.gone]), told.currency))
+        disk = size(sum(row.disk_bytes for row in told.rows))
+        cells.append(_sum_row("together", disk, total([*costs, *told.gone]), told.currency))
     lines = table(HEAD, cells, right=range(2, len(HEAD)))
     lines += _doubts(total([*costs, *told.gone]))
     if told.limits is None:
@@ -125,7 +129,9 @@ def costs_record(told: CostsTold) -> Mapping[str, Any]:
         "costs": [
             {
                 "branch": row.name,
+                "state": row.state,
                 "lived_s": None if row.lived_s is None else round(row.lived_s, 1),
+                "disk_bytes": row.disk_bytes,
                 "forks": row.forks,
                 **_sums_record(row.cost),
             }
@@ -160,11 +166,12 @@ def _row(row: BranchStanding, currency: str) -> tuple[str, ...]:
     shared = size(memory.shared_bytes) if memory else ""
     spent = _spent(row.cost, currency)
     time = "" if row.lived_s is None else lived(row.lived_s)
-    return (row.name, row.state, time, own, shared, *spent, str(row.forks))
+    disk = size(row.disk_bytes)
+    return (row.name, row.state, time, own, shared, disk, *spent, str(row.forks))
 
 
-def _sum_row(name: str, cost: BranchCost, currency: str) -> tuple[str, ...]:
-    return (name, "", "", "", "", *_spent(cost, currency), "")
+def _sum_row(name: str, disk: str, cost: BranchCost, currency: str) -> tuple[str, ...]:
+    return (name, "", "", "", "", disk, *_spent(cost, currency), "")
 
 
 def _spent(cost: BranchCost, currency: str) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ OUTSIDE = (
     Magic(
         name="costs",
         usage="%costs [--csv FILE [--force]] [--raise NAME=VALUE]",
-        summary="Show what each branch has cost: time, memory, requests, tokens, money.",
+        summary="Show what each branch has cost: time, memory, disk, requests, tokens, money.",
         details=(
             "Then the limits, and what is left of them; then charts: what each branch has cost,\n"
             "and how long each operation took. --csv writes FILE, a row for each operation, and\n"

@@ -105,6 +105,8 @@ def test_what_has_left_is_in_the_ledger_by_branch_and_since(opened: LiveKernel, 
     assert costs["ordering"]["requests"] == 1
     assert costs["main"]["forks"] == 1
     opened.run("%drop ordering")
+    costs = {each["branch"]: each for each in opened.run("%costs").record["costs"]}
+    assert (costs["ordering"]["state"], costs["ordering"]["requests"]) == ("dropped", 1)
 
 
 def test_code_in_the_machine_cannot_open_the_edge(opened: LiveKernel) -> None:
@@ -158,5 +160,7 @@ def test_costs_are_drawn_and_written_down(opened: LiveKernel, tmp_path: Path) ->
     assert float(saved["total_ms"]) >= float(saved["paused_ms"]) > 0
     with (tmp_path / "costs-branches.csv").open(newline="") as file:
         main = next(row for row in csv.DictReader(file) if row["branch"] == "main")
+    added = int(saved["new_memory_bytes"]) + int(saved["new_disk_bytes"])
+    assert int(main["disk_bytes"]) >= added > 0
     parts = [float(main[f"{part}_ms"]) for part in ("spawn", "load", "clock", "renew", "kernel")]
     assert float(main["awake_ms"]) == pytest.approx(sum(parts))

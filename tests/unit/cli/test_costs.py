@@ -74,7 +74,8 @@ def test_what_was_spent_is_told_by_branch_and_nothing_that_is_not_known(
     name, _head, of_main, of_ridge, together = capsys.readouterr().out.splitlines()
     assert name == f"{ONE.id} agents"
     # Nobody has it open: there is no machine that lives, and none has memory.
-    assert of_main.split()[:3] == ["main", "lost", "0"]
+    assert of_main.split()[:4] == ["main", "lost", "40", "MB"]
+    assert of_ridge.split()[:4] == ["ridge", "lost", "0", "kB"]
     assert "0.0123" in of_ridge
     assert "together" in together
 
@@ -99,6 +100,9 @@ def test_two_files_are_written_and_written_again(
     with Path("costs-branches.csv").open(newline="") as file:
         branches = {row["branch"]: row for row in csv.DictReader(file)}
     assert (branches["main"]["forks"], branches["main"]["lived_s"]) == ("1", "")
+    saved = a_checkpoint("aa00").cost
+    added = saved.memory_bytes + saved.device_bytes + saved.disk_bytes
+    assert (branches["main"]["disk_bytes"], branches["ridge"]["disk_bytes"]) == (str(added), "0")
     assert (branches["ridge"]["tokens_in"], branches["ridge"]["money"]) == ("120", "0.0123")
 
 

@@ -47,11 +47,12 @@ class PaperBranch:
     incarnation: str
     state: BranchState = BranchState.LIVE
     parent: str | None = None
+    session: str = SESSION
     streams: FakeChannel = field(default_factory=FakeChannel)
 
     @property
     def record(self) -> "PaperBranch":
-        """Itself: only `parent` is used of it."""
+        """Itself: its name, state, parent and session are what is used of it."""
         return self
 
     @property
@@ -59,8 +60,10 @@ class PaperBranch:
         """Itself: only `incarnation` is used of it."""
         return self
 
-    def memory(self) -> MemoryUse:
-        """Something."""
+    def memory(self) -> MemoryUse | None:
+        """Something, if it has a machine."""
+        if self.state is not BranchState.LIVE:
+            return None
         return MemoryUse(own_bytes=61_000_000, shared_bytes=402_000_000)
 
 
@@ -105,7 +108,9 @@ class PaperSession:
         """One of them."""
         return resolve(name, self.points)
 
-    def save(self, label: str, branch: str = "main") -> Checkpoint:
+    def save(
+        self, label: str, branch: str = "main", *, cost: CheckpointCost | None = None
+    ) -> Checkpoint:
         """A checkpoint of a branch as it is now, with what the ledger holds so far in its past."""
         position = self.outside.ledger.position()
         point = Checkpoint(
@@ -118,7 +123,7 @@ class PaperSession:
             branch=BranchName(branch),
             created_at=datetime.now(UTC),
             key="paper",
-            cost=CheckpointCost(paused_ms=1),
+            cost=cost or CheckpointCost(paused_ms=1),
             moment=Moment(incarnation=self.made[branch].incarnation, position=position),
         )
         self.points.append(point)

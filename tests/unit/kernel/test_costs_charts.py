@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from matplotlib import rcParams
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from branchpoint_kernel.costs_charts import MOST_BRANCHES, draw, in_words, png
 from branchpoint_kernel.costs_rendering import BranchStanding, CostsTold
@@ -37,11 +40,25 @@ def done(op: str, branch: str = "main", *, after_s: float = 0, total_ms: float =
 
 
 def branch(
-    name: str, *, own_mb: int | None = 60, tokens: int = 0, micros: int = 0
+    name: str,
+    *,
+    state: str = "live",
+    own_mb: int | None = 60,
+    disk_mb: int = 0,
+    tokens: int = 0,
+    micros: int = 0,
 ) -> BranchStanding:
     memory = None if own_mb is None else MemoryUse(own_bytes=own_mb * 10**6, shared_bytes=4 * 10**8)
     cost = BranchCost(branch=name, tokens_in=tokens, tokens_out=tokens // 2, micros=micros)
-    return BranchStanding(name=name, state="live", lived_s=30, memory=memory, forks=0, cost=cost)
+    return BranchStanding(
+        name=name,
+        state=state,
+        lived_s=30,
+        memory=memory,
+        disk_bytes=disk_mb * 10**6,
+        forks=0,
+        cost=cost,
+    )
 
 
 def told(rows: Sequence[BranchStanding], operations: Sequence[Operation] = ()) -> CostsTold:
@@ -51,6 +68,11 @@ def told(rows: Sequence[BranchStanding], operations: Sequence[Operation] = ()) -
 def titles(figure: Figure) -> list[str]:
     found = [axes.get_title(loc="left") for axes in figure.axes]
     return [*(text.get_text() for text in figure.texts), *filter(None, found)]
+
+
+def labels_of(figure: Figure) -> list[str]:
+    """The names of the branches, from the top."""
+    return [label.get_text() for label in figure.axes[0].get_yticklabels()]
 
 
 def widths(figure: Figure, column: int, row: int) -> list[float]:
@@ -74,16 +96,35 @@ def test_tokens_and_money_are_drawn_if_there_are_any() -> None:
     assert not [title for title in titles(draw(told([branch("main")]))) if "tokens" in title]
     spent = draw(told([branch("main"), branch("ridge", tokens=100, micros=12_300)]))
     assert [title for title in titles(spent) if "tokens" in title or "money (EUR)" in title]
-    assert widths(spent, 3, 1) == [100, 50]
-    assert widths(spent, 4, 1) == [0.012]
+    assert widths(spent, 4, 1) == [100, 50]
+    assert widths(spent, 5, 1) == [0.012]
+
+
+def test_no_title_reaches_into_the_next_column() -> None:
+    rows = [branch("a-branch-of-the-longest-name", tokens=10**6, micros=10**7)]
+    figure = draw(told(rows, [done("start")]))
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    columns = figure.axes[:-1]
+    for axes, after in pairwise(columns):
+        title = axes.get_title(loc="left")
+        (words,) = [it for it in axes.findobj(Text) if it.get_text() == title]
+        assert words.get_window_extent(renderer).x1 < after.get_window_extent(renderer).x0, title
+
+
+def test_what_the_checkpoints_of_each_branch_take_on_disk_is_drawn() -> None:
+    figure = draw(told([branch("main", disk_mb=40), branch("ridge", disk_mb=5)]))
+    assert titles(figure)[2 + 2] == "on disk (MB)"
+    assert [widths(figure, 2, row) for row in (0, 1)] == [[40], [5]]
 
 
 def test_a_branch_without_a_machine_is_said_to_have_none() -> None:
     figure = draw(told([branch("main", own_mb=None)]))
     assert "no machine" in [text.get_text() for text in figure.axes[1].texts]
+    figure = draw(told([branch("main", own_mb=None, state="dropped")]))
+    assert "dropped" in [text.get_text() for text in figure.axes[1].texts]
 
 
-@pytest.mark.parametrize("axes", range(3))
+@pytest.mark.parametrize("axes", range(4))
 def test_every_measure_says_its_unit(axes: int) -> None:
     title = draw(told([branch("main")])).axes[axes].get_title(loc="left")
     assert title.endswith((" (ms)", " (MB)", " (s)"))
@@ -133,9 +174,17 @@ def test_of_a_session_without_anything_there_are_charts_that_say_so() -> None:
 def test_many_branches_are_told_to_be_more_than_are_drawn() -> None:
     rows = [branch(f"main-{number}") for number in range(40)]
     figure = draw(told(rows))
-    assert f"What each branch has cost (the newest {MOST_BRANCHES} of 40)" in titles(figure)
-    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert f"What each branch has cost ({MOST_BRANCHES} of 40)" in titles(figure)
+    labels = labels_of(figure)
     assert (len(labels), labels[-1]) == (MOST_BRANCHES, "main-39")
+
+
+def test_of_too_many_branches_those_that_were_dropped_make_room_for_the_others() -> None:
+    tried = [branch(f"tried-{number}", state="dropped") for number in range(40)]
+    labels = labels_of(draw(told([branch("main"), *tried, branch("ridge")])))
+    assert labels[:2] == ["main", f"tried-{40 - MOST_BRANCHES + 2}"]
+    assert labels[-2:] == ["tried-39", "ridge"]
+    assert len(labels) == MOST_BRANCHES
 
 
 def test_names_are_shown_as_they_are_or_cut_short() -> None:

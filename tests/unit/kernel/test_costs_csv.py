@@ -19,7 +19,13 @@ from branchpoint_kernel.costs_csv import BRANCHES, OPERATIONS, branches_csv, ope
 from branchpoint_kernel.costs_rendering import BranchStanding, CostsTold
 from branchpoint_vmruntime.errors import StorageError, UsageError
 from branchpoint_vmruntime.ledger import Usage
-from branchpoint_vmruntime.lineage import BranchName, BranchState, Operation, SessionId
+from branchpoint_vmruntime.lineage import (
+    BranchName,
+    BranchState,
+    CheckpointCost,
+    Operation,
+    SessionId,
+)
 from branchpoint_vmruntime.outside.costs import BranchCost
 
 DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -73,7 +79,15 @@ def test_every_operation_is_read_back_as_it_was(done: Sequence[Operation]) -> No
 @given(st.lists(costs, max_size=6))
 def test_every_branch_is_read_back_as_it_was(spent: Sequence[BranchCost]) -> None:
     rows = [
-        BranchStanding(name=it.branch, state="live", lived_s=1, memory=None, forks=0, cost=it)
+        BranchStanding(
+            name=it.branch,
+            state="live",
+            lived_s=1,
+            memory=None,
+            disk_bytes=it.sent_bytes,
+            forks=0,
+            cost=it,
+        )
         for it in spent
     ]
     told = CostsTold(rows=rows, gone=(), limits=(), currency="EUR")
@@ -82,6 +96,7 @@ def test_every_branch_is_read_back_as_it_was(spent: Sequence[BranchCost]) -> Non
     assert found["branch"] == [it.branch for it in spent]
     assert list(map(int, found["tokens_in"])) == [it.tokens_in for it in spent]
     assert list(map(float, found["money"])) == [it.micros / 1e6 for it in spent]
+    assert list(map(int, found["disk_bytes"])) == [it.sent_bytes for it in spent]
     assert set(found["own_bytes"]) <= {""}
 
 
@@ -94,11 +109,13 @@ def test_lines_end_as_the_standard_has_it() -> None:
 async def test_two_files_are_written_beside_the_notebook(
     tmp_path: Path,
 ) -> None:
-    async with on_paper("main", "gone") as session:
+    async with on_paper("main", "dropped", "gone") as session:
         saved = session.save("loaded")
         session.done = [_done("start"), replace(_done("checkpoint"), checkpoint=saved.id)]
         session.wrote("GET", "http://a.example.org/", branch="gone")
-        session.made["gone"].state = BranchState.DROPPED
+        session.save("tried", "dropped", cost=CheckpointCost(memory_bytes=7, disk_bytes=5))
+        session.made["dropped"].state = BranchState.DROPPED
+        del session.made["gone"]
         usage = Usage(model="m", tokens_in=120, tokens_out=30, micros=12_300)
         session.wrote("POST", "http://a.example.org/v1/chat", usage=usage)
         ask = Asked(session, tmp_path)
@@ -109,7 +126,9 @@ async def test_two_files_are_written_beside_the_notebook(
     done = columns(tmp_path / "costs.csv")
     assert (done["label"], done["paused_ms"]) == (["", "loaded"], ["", "1"])
     branches = columns(tmp_path / "costs-branches.csv")
-    assert (branches["branch"], branches["state"]) == (["main", "gone"], ["live", "gone"])
+    assert branches["branch"] == ["main", "dropped", "gone"]
+    assert branches["state"] == ["live", "dropped", "gone"]
+    assert branches["disk_bytes"] == ["0", "12", ""]
     assert (branches["tokens_in"][0], branches["money"][0]) == ("120", "0.0123")
     assert names_in(tmp_path) == {"costs.csv", "costs-branches.csv"}
 
@@ -122,6 +141,11 @@ async def test_what_it_wrote_itself_is_replaced_and_nothing_else(tmp_path: Path)
         session.done = [_done("start")]
         await ask("%costs --csv costs.csv")
         assert columns(tmp_path / "costs.csv")["operation"] == ["start"]
+        beside = tmp_path / "costs-branches.csv"
+        beside.write_text(beside.read_text().replace("disk_bytes,", ""))
+        # Of a kernel before this one, which told of less.
+        await ask("%costs --csv costs.csv")
+        assert columns(beside)["disk_bytes"] == ["0"]
         other = tmp_path / "costs-branches.csv"
         other.write_text("mine,alone\n")
         with pytest.raises(UsageError, match=r"costs-branches\.csv' that %costs did not write"):

@@ -1,6 +1,7 @@
 """What the magics of the outside world do, say and leave on record."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from branchpoint_kernel.outside_rendering import ledger_lines
 from branchpoint_kernel.rendering import as_text
 from branchpoint_vmruntime.errors import GuestRefusedError, UnknownNameError, UsageError
 from branchpoint_vmruntime.ledger import Decision, Draft, Entry, EntryKind, OutcomeState, Usage
-from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.lineage import BranchState, CheckpointCost, CheckpointKind, SessionId
 from branchpoint_vmruntime.outside.facts import Limits, OutsideSpec
 
 
@@ -290,10 +291,44 @@ async def test_costs_are_told_by_branch_with_what_is_left_of_the_limits() -> Non
 
 
 @in_a_loop
-async def test_costs_of_branches_that_are_no_more_are_told_together() -> None:
+async def test_costs_say_what_the_checkpoints_of_each_branch_take_on_disk() -> None:
+    async with on_paper("main", "ridge") as session:
+        for branch, size in (("main", 9_000_000), ("main", 11_000_000), ("ridge", 5_000_000)):
+            cost = CheckpointCost(memory_bytes=size, device_bytes=10_000, disk_bytes=size)
+            session.save("saved", branch, cost=cost)
+        fresh = replace(session.points[0], session=None, kind=CheckpointKind.BASE)
+        others = replace(session.points[0], session=SessionId("another"))
+        session.points += [fresh, others]
+        ask = Asked(session)
+        _head, main, ridge, together, *_ = (await ask("%costs")).splitlines()
+        assert ("40 MB" in main, "10 MB" in ridge, "50 MB" in together) == (True, True, True)
+        disk = {it["branch"]: it["disk_bytes"] for it in ask.record["costs"]}
+        assert disk == {"main": 40_020_000, "ridge": 10_010_000}
+
+
+@in_a_loop
+async def test_a_branch_that_was_dropped_keeps_a_row_with_what_it_cost() -> None:
+    async with on_paper("main", "tried", spec=OutsideSpec(currency="EUR")) as session:
+        session.save("kept", "tried", cost=CheckpointCost(disk_bytes=5_000_000))
+        usage = Usage(model="m", tokens_in=120, tokens_out=3, micros=12_300)
+        session.wrote("POST", "http://a.example.org/v1/chat", branch="tried", usage=usage)
+        session.outside.spending.count_time("tried", 75)
+        session.made["tried"].parent = "main"
+        session.made["tried"].state = BranchState.DROPPED
+        ask = Asked(session)
+        (line,) = (it for it in (await ask("%costs")).splitlines() if it.startswith("tried"))
+        assert line.split()[:5] == ["tried", "dropped", "1", "min", "15"]
+        assert {"5.0 MB", "0.0123 EUR"} <= set(re.split(" {2,}", line))
+        (_, told) = ask.record["costs"]
+        assert (told["branch"], told["state"], told["lived_s"]) == ("tried", "dropped", 75)
+        assert (told["disk_bytes"], told["micros"]) == (5_000_000, 12_300)
+
+
+@in_a_loop
+async def test_costs_of_branches_that_are_no_more_on_record_are_told_together() -> None:
     async with on_paper("main", "gone") as session:
         session.wrote("GET", "http://a.example.org/", branch="gone")
-        session.made["gone"].state = BranchState.DROPPED
+        del session.made["gone"]
         ask = Asked(session)
         told = await ask("%costs")
         assert "1 no more" in told

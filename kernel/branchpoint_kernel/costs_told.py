@@ -1,0 +1,55 @@
+"""Puts together what is told of costs, of a session open here and of one on record. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from branchpoint_kernel.costs_rendering import BranchStanding, CostsTold
+from branchpoint_vmruntime.branch_seam import MemoryUse
+from branchpoint_vmruntime.lineage import BranchRecord, Checkpoint, Operation
+from branchpoint_vmruntime.outside.costs import BranchCost
+from branchpoint_vmruntime.outside.limits import Standing
+
+
+def put_together(
+    branches: Sequence[BranchRecord],
+    checkpoints: Sequence[Checkpoint],
+    operations: Sequence[Operation],
+    costs: Sequence[BranchCost],
+    *,
+    lived_s: Callable[[str], float | None],
+    memory: Callable[[str], MemoryUse | None],
+    limits: Sequence[Standing] | None,
+    currency: str,
+) -> CostsTold:
+    """What a session has cost; `branches` are all of it, with what has become of them.
+
+    `checkpoints` may have those of others among them. `lived_s` and `memory` give those of a branch
+    by its name, None if they are not known.
+    """
+    spent = {it.branch: it for it in costs}
+    forked = Counter(branch.parent for branch in branches)
+    stored = Counter[tuple[str | None, str]]()
+    for point in checkpoints:
+        cost = point.cost
+        added = cost.memory_bytes + cost.device_bytes + cost.disk_bytes
+        stored[point.session, point.branch] += added
+    rows = [
+        BranchStanding(
+            name=branch.name,
+            state=branch.state.value,
+            lived_s=lived_s(branch.name),
+            memory=memory(branch.name),
+            disk_bytes=stored[branch.session, branch.name],
+            forks=forked[branch.name],
+            cost=spent.pop(branch.name, BranchCost(branch=branch.name)),
+        )
+        for branch in branches
+    ]
+    return CostsTold(
+        rows=rows,
+        gone=list(spent.values()),
+        limits=limits,
+        currency=currency,
+        operations=operations,
+        paused_ms={point.id: point.cost.paused_ms for point in checkpoints},
+    )
