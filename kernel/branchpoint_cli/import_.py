@@ -1,17 +1,22 @@
 """`branchpoint import`: take in a file that `branchpoint export` wrote, as a session of its own."""
 
 import argparse
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 
-from branchpoint_cli.origin import note_machine
+from branchpoint_cli.origin import note_origin, origin_at, origin_of
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import show, standard_error
 from branchpoint_kernel.effects import printable
 from branchpoint_kernel.rendering import note
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.storage.importing import import_file
+from branchpoint_vmruntime.image.guest_image import open_image
+from branchpoint_vmruntime.manifest import FILE_NAME
+from branchpoint_vmruntime.spec import MachineSize
+from branchpoint_vmruntime.storage.importing import Imported, import_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +33,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     home = Home.default()
     with ShownProgress(standard_error()) as progress:
         made = import_file(home, options.file, progress=progress, name=options.name)
-    manifest = note_machine(home, made)
+    manifest = _note_machine(home, made)
     facts = {
         "session": made.session.id,
         "key": made.session.key,
@@ -53,3 +58,27 @@ def run(options: argparse.Namespace, console: Console) -> int:
         lines.append(note("⚠", "its image is this home's now: fresh machines start from it too"))
     show(facts, options, console, *lines)
     return 0
+
+
+def _note_machine(home: Home, imported: Imported) -> Path | None:
+    """Write a manifest of the machine that was imported, for the session to be opened with.
+
+    It says size and packages where they are not the defaults, as only such a machine can carry it
+    on. None if they are, or if a manifest lies beside its notebook.
+    """
+    image = open_image(home.images / imported.facts.image).manifest
+    size = MachineSize(memory_mib=imported.facts.memory_mib, vcpus=imported.facts.vcpus)
+    said: dict[str, Mapping[str, object]] = {}
+    if size != MachineSize():
+        said["machine"] = {"memory": f"{size.memory_mib}mb", "vcpus": size.vcpus}
+    if image.python or image.debian:
+        said["image"] = {"python": image.python, "debian": image.debian}
+    if not said or origin_of(home, imported.session).manifest is not None:
+        return None
+    folder = home.session(imported.session.id)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = folder / FILE_NAME
+    # What is JSON is YAML as well.
+    file.write_text("".join(f"{name}: {json.dumps(it)}\n" for name, it in said.items()))
+    note_origin(home, imported.session.id, origin_at(file))
+    return file
