@@ -10,8 +10,10 @@ from collections import deque
 from branchpoint_kernel.conversations import Conversation, Marker, Silent
 from branchpoint_kernel.messages import EMPTY, Channel, Message, under
 
+# Mirrors _OUTPUTS in branchpoint_guestkernel/runs.py.
 OUTPUTS = frozenset({"stream", "display_data", "update_display_data", "clear_output", "error"})
-# What the guest calls requests that no message of ours has brought about.
+# What the guest calls requests that no message of ours has brought about: mirrors OWN_PREFIX in
+# branchpoint_guestkernel/runs.py.
 OF_GUESTD = "branchpoint-guestd-"
 # Only the newest can still be the last that a kernel has heard.
 REMEMBERED = 64
