@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from branchpoint_cli.completing import branches, completed, sessions
 from branchpoint_cli.screen import as_json
 from branchpoint_cli.sessions import HELP, meant
 from branchpoint_vmruntime.home import Home
@@ -19,10 +20,12 @@ _MAX_PORT = 65535
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command understands."""
-    parser.add_argument("port", nargs="?", type=_port, help="the port inside; without it, list")
+    words = "the port inside; without it, list"
+    parser.add_argument("port", metavar="PORT", nargs="?", type=_port, help=words)
     parser.add_argument("--to", type=_port, metavar="HOSTPORT", help="the port on this host")
-    parser.add_argument("--branch", help="stay with this branch, whichever is the current one")
-    parser.add_argument("--session", help=HELP)
+    words = "stay with this branch, whichever is the current one"
+    completed(parser.add_argument("--branch", metavar="NAME", help=words), branches)
+    completed(parser.add_argument("--session", metavar="SESSION", help=HELP), sessions)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="list the forwards there are")
     what.add_argument("--stop", action="store_true", help="end a forward")

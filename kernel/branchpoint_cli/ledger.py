@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from branchpoint_cli.completing import branches, checkpoints, completed, sessions
 from branchpoint_cli.screen import as_json
 from branchpoint_cli.sessions import HELP, listed, named, the_only_one
 from branchpoint_kernel.effects import effect_record, entry_words, outcome_words, printable
@@ -31,9 +32,11 @@ _WIDTH_IN_FILES = 160
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command understands."""
-    parser.add_argument("--session", help=HELP)
-    parser.add_argument("--branch", help="of this branch alone")
-    parser.add_argument("--since", metavar="CHECKPOINT", help="label, or start of the id")
+    completed(parser.add_argument("--session", metavar="SESSION", help=HELP), sessions)
+    words = "of this branch alone"
+    completed(parser.add_argument("--branch", metavar="NAME", help=words), branches)
+    words = "label, or start of the id"
+    completed(parser.add_argument("--since", metavar="CHECKPOINT", help=words), checkpoints)
     parser.add_argument("--json", action="store_true", help="as JSON, with when machines woke")
 
 

@@ -1,5 +1,7 @@
 """What a shell is offered when its user asks for more of a command's words."""
 
+import argparse
+import importlib
 import os
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import pytest
 from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint, a_session
 
 from branchpoint_cli.__main__ import main
+from branchpoint_cli.commands import COMMANDS
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import BranchState
 from branchpoint_vmruntime.lineage.journal import Journal
@@ -72,6 +75,15 @@ def test_the_branches_and_checkpoints_of_the_session_that_is_meant_are_offered(
 
 def test_a_session_that_is_not_there_has_nothing_to_offer(complete: Complete) -> None:
     assert complete("branchpoint rollback --session dritte gel") == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_whatever_names_a_session_a_branch_or_a_checkpoint_is_completed(command: str) -> None:
+    parser = argparse.ArgumentParser()
+    importlib.import_module(COMMANDS[command][0]).add_arguments(parser)
+    named = [it for it in parser._actions if it.metavar in {"SESSION", "BRANCH", "CHECKPOINT"}]
+    named += [it for it in parser._actions if {"--session", "--branch"} & {*it.option_strings}]
+    assert [it.dest for it in named if not hasattr(it, "completer")] == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
