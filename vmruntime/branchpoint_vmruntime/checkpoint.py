@@ -6,13 +6,20 @@ import os
 import secrets
 import shutil
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from branchpoint_vmruntime.capture import COPY_ALONE, COPY_THREADS, Capture, capture
-from branchpoint_vmruntime.errors import CheckpointError, StorageError
+from branchpoint_vmruntime.errors import (
+    BranchpointError,
+    CheckpointError,
+    DamagedError,
+    HostError,
+    StorageError,
+)
 from branchpoint_vmruntime.lineage import (
     BranchName,
     Checkpoint,
@@ -32,6 +39,11 @@ from branchpoint_vmruntime.store import MEMORY, Layer, LayerStore, MachineFacts
 from branchpoint_vmruntime.testimony import hear
 
 _SPARE_BYTES = 16 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# What a process may have no more of, whatever it opens.
+_WANTING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+_UNTOUCHED = "what was there is as it was"
+_VERIFY = f"{_UNTOUCHED}; `branchpoint verify` names what is damaged and all that needs it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,13 +205,40 @@ def _write_memory(pending: Draft, parent_image: Path) -> _Memory:
     return _Memory(digest, 1000 * (time.monotonic() - written))
 
 
-def storage_error(error: OSError, *, doing: str = "written") -> StorageError | CheckpointError:
-    """An error of the disk while a checkpoint was being written or restored, in words."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+def storage_error(error: OSError) -> StorageError | CheckpointError:
+    """An error of the disk while a checkpoint was being written, in words."""
+    if error.errno in _FULL:
         place = error.filename2 or error.filename
         said = f"the disk is full: there is no room for {place}" if place else "the disk is full"
         return StorageError(said, hint="free some space there; nothing was changed")
     return CheckpointError(
-        f"the checkpoint could not be {doing}: {os.strerror(error.errno or errno.EIO)}",
+        f"the checkpoint could not be written: {os.strerror(error.errno or errno.EIO)}",
         hint="nothing of it was kept, and the machine runs on",
+    )
+
+
+def restore_error(
+    error: OSError | DamagedError, checkpoint: Checkpoint, read_from: Sequence[Path]
+) -> BranchpointError:
+    """What went wrong while a machine was made of a checkpoint, in words.
+
+    `read_from` are the folders of what it is made of. DamagedError if that cannot be read, else
+    HostError: something that this process wanted beside it was not to be had.
+    """
+    named = f"checkpoint {(checkpoint.label or checkpoint.id)!r}"
+    if isinstance(error, DamagedError):
+        return DamagedError(f"{named} is damaged: {error}", hint=error.hint or _VERIFY)
+    if error.errno in _FULL:
+        return storage_error(error)
+    name, why = error.filename, error.strerror or str(error)
+    place = Path(os.fsdecode(name)) if isinstance(name, str | bytes | Path) else None
+    said = why if place is None else f"{place}: {why}"
+    # Without a name it is of files that are open: what is written to has nothing of its own yet.
+    was_read = place is None or any(place.is_relative_to(folder) for folder in read_from)
+    if was_read and error.errno not in _WANTING:
+        return DamagedError(f"{named} cannot be read: {said}", hint=_VERIFY)
+    return HostError(
+        f"{named} could not be restored: {said}",
+        hint=f"{_UNTOUCHED}; look at the disk it is on, who may use it, and how many files and"
+        " processes this user may have",
     )

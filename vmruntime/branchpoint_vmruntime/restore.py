@@ -60,9 +60,9 @@ async def restored(
     the kernel in it is not the one that was saved.
     """
     started = time.monotonic()
-    overlay = fresh_overlay(folder, saved.overlay_template)
     async with AsyncExitStack() as stack:
         with saved.devices.open("rb") as state:
+            overlay = fresh_overlay(folder, saved.overlay_template)
             start = Incoming(state_fd=state.fileno())
             make_spec = spec_maker(saved, folder, overlay, start)
             machines = launch(make_spec, folder, identity, inherit=[state.fileno()])

@@ -17,6 +17,7 @@ DEVICES = "devices"
 FACTS = "machine.json"
 NONCE = "nonce"
 IMAGE = "image.json"
+DISK_PREFIX = "disk-"
 
 _TSC_TOLERANCE = 0.001
 _DIGEST_SHOWN = 12
@@ -99,11 +100,11 @@ class Layer:
 
         More than one where an attempt before this one sealed an overlay and then failed.
         """
-        return tuple(sorted(self.folder.glob("disk-*.qcow2")))
+        return tuple(sorted(self.folder.glob(f"{DISK_PREFIX}*.qcow2")))
 
     def link_disk(self, overlay: Path) -> None:
         """Take in an overlay that no longer changes."""
-        (self.folder / f"disk-{len(self.disks):03}.qcow2").hardlink_to(overlay)
+        (self.folder / f"{DISK_PREFIX}{len(self.disks):03}.qcow2").hardlink_to(overlay)
 
     def facts(self) -> MachineFacts:
         """What it was saved by."""

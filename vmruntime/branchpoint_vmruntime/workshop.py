@@ -19,9 +19,10 @@ from branchpoint_vmruntime.checkpoint import (
     draft,
     publish,
     require_space,
+    restore_error,
     storage_error,
 )
-from branchpoint_vmruntime.errors import BranchpointError, MachineError
+from branchpoint_vmruntime.errors import BranchpointError, DamagedError, MachineError
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.host import memory
 from branchpoint_vmruntime.incarnation import Identity
@@ -37,7 +38,8 @@ from branchpoint_vmruntime.restore import (
     standing_by,
     wake_standing,
 )
-from branchpoint_vmruntime.store import Layer, LayerStore
+from branchpoint_vmruntime.storage.digests import read_digests
+from branchpoint_vmruntime.store import DISK_PREFIX, Layer, LayerStore
 
 STAND_BY_AFTER_S = 0.3
 
@@ -70,6 +72,7 @@ class Workshop:
         self._flats = flats
         self._live = live
         self._standing: _Standing | None = None
+        self._complete: set[Path] = set()
 
     @property
     def ready_for(self) -> CheckpointId | None:
@@ -111,12 +114,15 @@ class Workshop:
     async def wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
     ) -> Live:
-        """A machine that carries on from the checkpoint. Nothing remains of one that does not."""
-        self.require_loadable(tree, checkpoint)
+        """A machine that carries on from the checkpoint. Nothing remains of one that does not.
+
+        DamagedError if what it is made of cannot be read, IncompatibleError if it is another's.
+        """
         try:
+            self.require_loadable(tree, checkpoint)
             return await self._wake(tree, checkpoint, identity, reseed=reseed)
-        except OSError as error:
-            raise storage_error(error, doing="restored") from error
+        except (OSError, DamagedError) as error:
+            raise restore_error(error, checkpoint, self._read_from(tree, checkpoint)) from error
 
     async def _wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool
@@ -161,14 +167,28 @@ class Workshop:
             image = await self._flats.lease(self._memory_chain(tree, parent))
         except BaseException as error:
             self.abandon(pending)
-            if isinstance(error, OSError):
-                raise storage_error(error) from error
+            if isinstance(error, OSError | DamagedError):
+                raise self._parent_error(error, tree, parent) from error
             raise
         try:
             facts = self._foundation.facts
             return await publish(self._layers, pending, image, facts, live.awake.nonce)
         finally:
             self._flats.release(parent.id)
+
+    def _parent_error(
+        self, error: OSError | DamagedError, tree: Tree, parent: Checkpoint
+    ) -> BranchpointError:
+        """Why what a machine has written since its parent cannot be told from what that had."""
+        found = restore_error(error, parent, self._read_from(tree, parent))
+        if isinstance(error, OSError) and not isinstance(found, DamagedError):
+            return storage_error(error)
+        return found
+
+    def _read_from(self, tree: Tree, checkpoint: Checkpoint) -> list[Path]:
+        """The folders of all that a checkpoint's machine is made of."""
+        chain = [self.layer(it).folder for it in tree.path(checkpoint.id)]
+        return [*chain, self._foundation.root.parent]
 
     def layer(self, checkpoint: Checkpoint) -> Layer:
         """Where a checkpoint's files are, also one that another session has taken."""
@@ -222,6 +242,8 @@ class Workshop:
 
     def _saved_machine(self, tree: Tree, checkpoint: Checkpoint, image: Path) -> SavedMachine:
         chain = [self.layer(c) for c in _from_root(tree, checkpoint)]
+        for layer in chain:
+            self._require_disks(layer)
         return SavedMachine(
             emulator=self._foundation.emulator,
             size=self._foundation.size,
@@ -234,6 +256,22 @@ class Workshop:
             ),
             nonce=chain[-1].nonce,
         )
+
+    def _require_disks(self, layer: Layer) -> None:
+        """DamagedError if what was written to the disk is not all there.
+
+        What is not there is not seen to be missing: the disk would be an earlier one.
+        """
+        if layer.folder in self._complete:
+            return
+        try:
+            noted = {name for name in read_digests(layer) if name.startswith(DISK_PREFIX)}
+        except DamagedError:
+            # The note is damaged itself, and nothing that a machine needs.
+            noted = set[str]()
+        if missing := sorted(noted - {disk.name for disk in layer.disks}):
+            raise DamagedError(f"{layer.folder / missing[0]} is missing")
+        self._complete.add(layer.folder)
 
 
 async def _wake_standing(
