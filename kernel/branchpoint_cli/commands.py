@@ -95,6 +95,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "branchpoint_cli.unpin",
         "No longer keep checkpoints whatever else goes.",
     ),
+    "rename": (
+        "branchpoint_cli.rename",
+        "Have a session be found by another name, or by where its notebook is now.",
+    ),
     "rm": (
         "branchpoint_cli.rm",
         "Remove sessions with all that is theirs, or checkpoints.",

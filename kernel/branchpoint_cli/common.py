@@ -5,6 +5,8 @@ import argparse
 from branchpoint_cli.completing import branches, checkpoints, completed, sessions
 from branchpoint_cli.sessions import HELP
 
+LONGEST_NAME = 200
+
 
 def add_common(parser: argparse.ArgumentParser, *, branch: bool = False) -> None:
     """`--session`, `--json` and, where one can be told, `--branch`."""
@@ -37,3 +39,17 @@ def positive(text: str) -> int:
 def names(text: str) -> tuple[str, ...]:
     """Names between commas, for `type=`."""
     return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+
+
+def session_name(text: str) -> str:
+    """What a session without a notebook can be called, for `type=`."""
+    if not text.strip() or text.startswith("-") or not text.isprintable() or "/" in text:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name for a session: it has characters that can be seen, does not"
+            " begin with '-' and has no '/'"
+        )
+    if len(text) > LONGEST_NAME:
+        raise argparse.ArgumentTypeError(
+            f"a session's name has at most {LONGEST_NAME} characters, not {len(text)}"
+        )
+    return text

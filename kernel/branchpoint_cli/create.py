@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from branchpoint_cli.common import LONGEST_NAME, session_name
 from branchpoint_cli.origin import Origin, note_origin, origin_at
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import as_json, standard_error
@@ -21,8 +22,6 @@ from branchpoint_vmruntime.removal import remove_session
 from branchpoint_vmruntime.session_control import SessionControl
 from branchpoint_vmruntime.starting_owner import start_owner
 
-_MAX_NAME_LENGTH = 200
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command understands."""
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"the manifest; by default {FILE_NAME} if it is there",
     )
-    parser.add_argument("--name", type=_name, help="what the session is to be called")
+    parser.add_argument("--name", type=session_name, help="what the session is to be called")
     parser.add_argument("--json", action="store_true", help="show the result as JSON")
 
 
@@ -90,7 +89,7 @@ def _origin(file: Path | None) -> Origin:
 
 
 def _made_up(home: Home, folder: Path) -> str:
-    stem = "".join(c for c in folder.name if c.isprintable())[:_MAX_NAME_LENGTH] or "session"
+    stem = "".join(c for c in folder.name if c.isprintable())[:LONGEST_NAME] or "session"
     return next_label(stem, {session.key for session in on_record(home)})
 
 
@@ -105,16 +104,3 @@ def _taken(name: str) -> NameTakenError:
         hint=f"`branchpoint resume --session {shlex.quote(name)}` carries it on, "
         f"`branchpoint rm {shlex.quote(name)}` removes it; or choose another name",
     )
-
-
-def _name(text: str) -> str:
-    if not text.strip() or text.startswith("-") or not text.isprintable() or "/" in text:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no name for a session: it has characters that can be seen, does not"
-            " begin with '-' and has no '/'"
-        )
-    if len(text) > _MAX_NAME_LENGTH:
-        raise argparse.ArgumentTypeError(
-            f"a session's name has at most {_MAX_NAME_LENGTH} characters, not {len(text)}"
-        )
-    return text

@@ -198,7 +198,9 @@ async def _lent_again(
         # Looked up each time: who opens the lender may set the branch aside under another name.
         while wanted := _given_back_by(journal, record, stands_on, called):
             lender = journal.session(wanted.session)
-            if lender is None or await _is_decided(home, lender, wanted, record, by):
+            # Whose notebook is called otherwise meanwhile has another key.
+            to = journal.session(record.id) or record
+            if lender is None or await _is_decided(home, lender, wanted, to, by):
                 break
             if time.monotonic() >= by:
                 raise SessionBusyError(f"whoever has {lender.key!r} open does not come to it")

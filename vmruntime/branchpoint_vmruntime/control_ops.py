@@ -82,11 +82,12 @@ BY_KERNEL = Ownership(
 
 
 def handlers_for(
-    record: SessionRecord, forwards: Forwards, owner: Ownership = BY_KERNEL
+    found: Callable[[], SessionRecord], forwards: Forwards, owner: Ownership = BY_KERNEL
 ) -> Mapping[str, Handler]:
     """Answered without asking a machine: who has the session open, and its forwards."""
 
     async def session(_request: Request) -> Mapping[str, Any]:
+        record = found()
         return to_json(OpenSession(id=record.id, key=record.key, pid=os.getpid(), kind=owner.kind))
 
     async def forward(request: Request) -> Mapping[str, Any]:
@@ -252,8 +253,7 @@ class ControlOps:
 
     async def _lend(self, request: Request) -> Mapping[str, Any]:
         branch, key = text(request, "branch"), text(request, "key")
-        again = flag(request, "again")
-        borrower = await self._session.lend(branch, key, again=again)
+        borrower = await self._session.lend(branch, key, again=flag(request, "again"))
         return to_json(Lent(session=borrower.id, key=borrower.key))
 
     async def _run(self, request: Request) -> Mapping[str, Any]:

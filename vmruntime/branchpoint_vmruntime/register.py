@@ -304,6 +304,13 @@ class Register:
         found = self._journal.session(session)
         return "" if found is None else found.key
 
+    def as_found_now(self) -> SessionRecord:
+        """The session by the key that it has now: others may give it another."""
+        # Who only wants to know who has it open is told that by a full disk as well.
+        with contextlib.suppress(BranchpointError):
+            return self._journal.session(self.record.id) or self.record
+        return self.record
+
     def note(
         self,
         op: str,

@@ -129,6 +129,23 @@ def forgotten_unless_opened(
         raise
 
 
+def remove_if_nothing_saved(home: Home, journal: Journal, record: SessionRecord) -> bool:
+    """Remove a session that nobody has open and that has never saved anything; whether it went.
+
+    It has nothing but its key, as that of a notebook that was only looked at and deleted.
+    """
+    home.ensure()
+    try:
+        with tidying(home), closed_session(home, record.id, record.key):
+            saved = record.start is not None or record.id in journal.tallies()
+            if saved or journal.loan_of(record.id) is not None:
+                return False
+            _remove(home, journal, record)
+    except (SessionBusyError, OSError):
+        return False
+    return True
+
+
 def _remove_session(home: Home, session: str) -> Removed:
     with Journal.open(home.database) as journal:
         lent = journal.loan_of(SessionId(session))

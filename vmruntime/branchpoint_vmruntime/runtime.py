@@ -244,7 +244,8 @@ class Runtime:
                         upgrades={"exec": exec_upgrade(session, outside.stopping)},
                     ),
                 ):
-                    session.answers.update(handlers_for(record, outside.forwards, ownership))
+                    of_owner = handlers_for(register.as_found_now, outside.forwards, ownership)
+                    session.answers.update(of_owner)
                     session.answers.update(ControlOps(session, ownership).handlers())
                     opened()
                     yield session

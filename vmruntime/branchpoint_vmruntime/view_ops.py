@@ -28,6 +28,7 @@ class ViewOps:
             "watch": self._watch,
             "figures": self._figures,
             "cells": self._cells,
+            "renamed": self._renamed,
             # Whose driver looks into machines answers these itself.
             "preview": self._looks_into_none,
             "diff": self._looks_into_none,
@@ -49,6 +50,11 @@ class ViewOps:
 
     async def _cells(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"cells": [to_json(it) for it in cells_of(self._session, text(request, "of"))]}
+
+    async def _renamed(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A key that is shown has become another on record."""
+        self._session.changes.note()
+        return {}
 
     async def _looks_into_none(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._owner is OwnerKind.KERNEL:

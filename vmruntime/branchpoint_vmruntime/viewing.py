@@ -60,7 +60,8 @@ async def view_of(session: Session, *, owner: OwnerKind = OwnerKind.KERNEL) -> L
     return LineageView(
         version=session.changes.version,
         session=session.record.id,
-        key=session.record.key,
+        # Looked up: a notebook may be called otherwise since it was opened.
+        key=session.key_of(session.record.id) or session.record.key,
         created_at=session.record.created_at,
         owner=owner,
         current=current.name,

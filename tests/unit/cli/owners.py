@@ -23,7 +23,7 @@ def opened(home: Home, session: SessionRecord, **channels: FakeChannel) -> Gener
     async def own() -> None:
         async with (
             forwards_of(Branches(**channels)) as forwards,
-            ControlServer(home.control(session.id), handlers_for(session, forwards)),
+            ControlServer(home.control(session.id), handlers_for(lambda: session, forwards)),
         ):
             serving.set()
             await ending.wait()

@@ -44,7 +44,7 @@ def staffed(home: Home, *, by_kernel: bool = False, fresh: bool = True) -> Gener
             session = it.session
             staff.session = session
             handlers = {
-                **handlers_for(session.record, session.outside.forwards, owner),
+                **handlers_for(it.register.as_found_now, session.outside.forwards, owner),
                 **ControlOps(session, owner).handlers(),
             }
             async with ControlServer(home.control(ID), handlers):

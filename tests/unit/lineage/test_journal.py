@@ -53,6 +53,48 @@ def test_two_sessions_of_one_key_are_refused(empty_journal: Journal) -> None:
         empty_journal.add_session(a_session("session-2"))
 
 
+def test_a_session_is_found_by_its_new_key_alone(started_journal: Journal) -> None:
+    (renamed,) = started_journal.rekey({SESSION: "named.ipynb"})
+    assert renamed == replace(a_session(), key="named.ipynb")
+    assert started_journal.session_by_key("named.ipynb") == renamed
+    assert started_journal.session_by_key(a_session().key) is None
+    assert [it.name for it in started_journal.branches(SESSION)] == [MAIN]
+
+
+def test_a_key_that_another_session_has_is_refused_and_all_keep_theirs(
+    empty_journal: Journal,
+) -> None:
+    for session, key in (("s-1", "a"), ("s-2", "b"), ("s-3", "c")):
+        empty_journal.add_session(a_session(session, key))
+    with pytest.raises(NameTakenError, match="already a session 'c'"):
+        empty_journal.rekey({SessionId("s-1"): "d", SessionId("s-2"): "c"})
+    assert [it.key for it in empty_journal.sessions()] == ["a", "b", "c"]
+
+
+def test_a_session_that_is_not_there_has_no_new_key(empty_journal: Journal) -> None:
+    empty_journal.add_session(a_session())
+    with pytest.raises(UnknownNameError, match="no session 's-9'"):
+        empty_journal.rekey({SESSION: "named.ipynb", SessionId("s-9"): "other.ipynb"})
+    assert empty_journal.sessions() == [a_session()]
+
+
+def test_no_key_is_that_of_what_was_removed(empty_journal: Journal) -> None:
+    empty_journal.add_session(a_session())
+    with pytest.raises(UsageError, match=r"'removed:.* is no key"):
+        empty_journal.rekey({SESSION: f"removed:{SESSION}"})
+    assert empty_journal.sessions() == [a_session()]
+
+
+def test_what_is_put_on_record_of_a_session_later_leaves_its_new_key(
+    started_journal: Journal,
+) -> None:
+    started_journal.rekey({SESSION: "named.ipynb"})
+    started_journal.put_session(replace(a_session(), current=MAIN))
+    started_journal.lend(a_branch(), replace(a_session(), start=CheckpointId("base0000")))
+    (found,) = started_journal.sessions()
+    assert (found.key, found.current, found.start) == ("named.ipynb", None, "base0000")
+
+
 def test_a_checkpoint_comes_back_as_it_was_put(started_journal: Journal) -> None:
     cost = CheckpointCost(
         stopped_ms=1.5, paused_ms=46.25, dirty_bytes=7, phases_ms={"freeze": 11.0, "copy": 2.5}

@@ -38,7 +38,7 @@ async def served(folder: Path, owner: Ownership | None = None) -> AsyncGenerator
     owned = owner or Ownership(kind=OwnerKind.OWNER, end=ended.set, ended=ended.is_set)
     async with office(folder, workshop) as it:
         handlers = {
-            **handlers_for(it.session.record, it.session.outside.forwards, owned),
+            **handlers_for(it.register.as_found_now, it.session.outside.forwards, owned),
             **ControlOps(it.session, owned).handlers(),
         }
         socket = folder / "s-1.sock"

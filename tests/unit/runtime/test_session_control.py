@@ -34,7 +34,7 @@ async def owner(home: Home) -> AsyncGenerator[Path]:
     record, socket = a_session(), home.control(a_session().id)
     async with (
         forwards_of(Branches(main=machine(says(b"in")))) as forwards,
-        ControlServer(socket, handlers_for(record, forwards)),
+        ControlServer(socket, handlers_for(lambda: record, forwards)),
     ):
         yield socket
 

@@ -66,7 +66,7 @@ async def served(folder: Path) -> AsyncGenerator[tuple[Office, SessionControl]]:
     owner = Ownership(kind=OwnerKind.KERNEL)
     async with office(folder) as it:
         handlers = {
-            **handlers_for(it.session.record, it.session.outside.forwards, owner),
+            **handlers_for(it.register.as_found_now, it.session.outside.forwards, owner),
             **ControlOps(it.session, owner).handlers(),
         }
         socket = folder / "s-1.sock"

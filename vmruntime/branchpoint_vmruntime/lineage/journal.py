@@ -93,6 +93,26 @@ class Journal(Loans):
                 id=record.id,
             )
 
+    def rekey(self, keys: Mapping[SessionId, str]) -> list[SessionRecord]:
+        """Have sessions be found by other keys from now on, as one step; as they are now.
+
+        NameTakenError, and all keep theirs, if another session has one of them. Nothing else of a
+        session has its key: whoever has it open goes on. Survives a power cut.
+        """
+        with self._database.transaction(lasting=True):
+            for id, key in keys.items():  # noqa: A001
+                if key.startswith("removed:"):
+                    raise UsageError(f"{key!r} is no key for a session", hint="choose another")
+                if self.session(id) is None:
+                    raise UnknownNameError("session", id, self._session_ids())
+                other = self.session_by_key(key)
+                if other is not None and other.id != id:
+                    raise NameTakenError(f"there is already a session {key!r}")
+                self._database.execute(
+                    "UPDATE sessions SET key = :key WHERE id = :id", key=key, id=id
+                )
+        return [found for id in keys if (found := self.session(id)) is not None]  # noqa: A001
+
     def add_lineage(
         self,
         record: SessionRecord,

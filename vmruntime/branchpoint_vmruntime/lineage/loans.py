@@ -77,8 +77,9 @@ class Loans(Records):
         """
         with self._database.transaction(lasting=True):
             row = session_to_row(to)
-            known = self._rows("SELECT id FROM sessions WHERE key = :key", key=to.key)
-            if known and known[0]["id"] != to.id:
+            known = self._rows("SELECT id FROM sessions WHERE :id = id OR :key = key", **row)
+            # One that is there has the key that it has now, whatever it was looked up by.
+            if known and to.id not in {it["id"] for it in known}:
                 raise NameTakenError(f"there is already a session {to.key!r}")
             news = "start = excluded.start, current = excluded.current"
             self._database.insert("sessions", row, f"ON CONFLICT (id) DO UPDATE SET {news}")
