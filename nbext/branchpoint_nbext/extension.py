@@ -6,6 +6,7 @@ from jupyter_server.extension.application import ExtensionApp
 
 from branchpoint_nbext.living import LIVE, Live
 from branchpoint_nbext.patience import STARTED, Patience
+from branchpoint_nbext.renames import RENAMED, Renames
 from branchpoint_nbext.routes import ROUTES
 from branchpoint_nbext.watching import Watching
 
@@ -22,6 +23,8 @@ class BranchpointExtension(ExtensionApp):
         server: Any = self.serverapp
         patience = Patience(server.kernel_manager)
         server.event_logger.add_listener(schema_id=STARTED, listener=patience.heard)
+        self._renames = Renames(server)
+        server.event_logger.add_listener(schema_id=RENAMED, listener=self._renames.heard)
 
     def initialize_handlers(self) -> None:
         """Our routes, below the server's own base URL."""
@@ -29,6 +32,7 @@ class BranchpointExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Return once every websocket of ours is closed and nothing is watched any more."""
+        await self._renames.close()
         await self._live.close()
 
 

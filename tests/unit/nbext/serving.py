@@ -212,7 +212,7 @@ async def owner_of(home: Home, session: str = SESSION) -> AsyncGenerator[Owner]:
     owner = Owner()
     owner.let.set()
     (home.layers / session).mkdir(exist_ok=True)
-    ops = ("switch", "fork", "rollback", "preview", "lend")
+    ops = ("switch", "fork", "rollback", "preview", "lend", "renamed")
     handlers = {
         "view": owner.answer_view,
         "watch": owner.answer_watch,
