@@ -1,11 +1,12 @@
 """Puts together what is told of costs, of a session open here and of one on record. Pure."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from branchpoint_kernel.costs_rendering import BranchStanding, CostsTold
 from branchpoint_vmruntime.branch_seam import MemoryUse
 from branchpoint_vmruntime.lineage import BranchRecord, Checkpoint, Operation
+from branchpoint_vmruntime.lineage.naming import without_number
 from branchpoint_vmruntime.outside.costs import BranchCost
 from branchpoint_vmruntime.outside.limits import Standing
 
@@ -28,18 +29,14 @@ def put_together(
     """
     spent = {it.branch: it for it in costs}
     forked = Counter(branch.parent for branch in branches)
-    stored = Counter[tuple[str | None, str]]()
-    for point in checkpoints:
-        cost = point.cost
-        added = cost.memory_bytes + cost.device_bytes + cost.disk_bytes
-        stored[point.session, point.branch] += added
+    stored = _stored_bytes(branches, checkpoints)
     rows = [
         BranchStanding(
             name=branch.name,
             state=branch.state.value,
             lived_s=lived_s(branch.name),
             memory=memory(branch.name),
-            disk_bytes=stored[branch.session, branch.name],
+            disk_bytes=stored[branch.name],
             forks=forked[branch.name],
             cost=spent.pop(branch.name, BranchCost(branch=branch.name)),
         )
@@ -53,3 +50,28 @@ def put_together(
         operations=operations,
         paused_ms={point.id: point.cost.paused_ms for point in checkpoints},
     )
+
+
+def _stored_bytes(
+    branches: Sequence[BranchRecord], checkpoints: Sequence[Checkpoint]
+) -> Counter[str]:
+    """By branch, what its checkpoints hold; those that another session saved are that one's."""
+    ours = {branch.session for branch in branches}
+    called = defaultdict[str, list[BranchRecord]](list)
+    for branch in sorted(branches, key=lambda it: it.created_at):
+        for name in {branch.name, without_number(branch.name)}:
+            called[name].append(branch)
+    stored = Counter[str]()
+    for point in checkpoints:
+        if point.session in ours:
+            cost = point.cost
+            added = cost.memory_bytes + cost.device_bytes + cost.disk_bytes
+            stored[_bearer(point, called[point.branch])] += added
+    return stored
+
+
+def _bearer(point: Checkpoint, called: Sequence[BranchRecord]) -> str:
+    """Which of those that are or were called so was, when it was saved; the oldest first."""
+    # A branch that a restart sets aside is called otherwise, and its checkpoints are not.
+    there = [branch.name for branch in called if branch.created_at <= point.created_at]
+    return there[-1] if there else point.branch

@@ -37,6 +37,7 @@ from branchpoint_vmruntime.outside.outside import Outside, View
 from branchpoint_vmruntime.session import Session
 
 SESSION = "s-paper"
+BEFORE = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -48,11 +49,12 @@ class PaperBranch:
     state: BranchState = BranchState.LIVE
     parent: str | None = None
     session: str = SESSION
+    created_at: datetime = BEFORE
     streams: FakeChannel = field(default_factory=FakeChannel)
 
     @property
     def record(self) -> "PaperBranch":
-        """Itself: its name, state, parent and session are what is used of it."""
+        """Itself: what is used of it is here."""
         return self
 
     @property
