@@ -81,17 +81,25 @@ def on_record(home: Home) -> dict[str, str]:
 
 
 def _nothing_untold(outcome: Outcome, known: dict[str, str]) -> None:
-    """Nothing came to be that was not reported, but for what there was no time to report."""
+    """Nothing came to be that was not reported, but for what there was no time to report.
+
+    And but for what an operation saved before it failed at something else: that stays.
+    """
     told = {name for name, _ in outcome.reported}
+    if "imported" in told:
+        return
+    first = outcome.steps.index(outcome.struck) if outcome.struck else 0
+    before = outcome.at - 1 if isinstance(outcome.at, int) else first
+    recorded = any(step.startswith(RECORDED) for step in outcome.steps[: max(0, before)])
     added = outcome.added
     if added is None:
         added = {id_: kind for id_, kind in known.items() if id_ not in outcome.before}
-        if any(step.startswith(RECORDED) for step in outcome.steps[:-1]):
+        if recorded:
             return
-    if "imported" in told:
-        return
-    beside = OPERATIONS[outcome.op].beside
-    untold = {id_: kind for id_, kind in added.items() if id_ not in told and kind not in beside}
+    # Of some faults the steps do not tell what was recorded before.
+    unknown = outcome.kind not in (Kind.KILL, Kind.FULL, Kind.EIO, Kind.DEAD)
+    stays = OPERATIONS[outcome.op].stays if recorded or unknown else ()
+    untold = {id_: kind for id_, kind in added.items() if id_ not in told and kind not in stays}
     assert not untold, f"on record, and never reported: {untold}"
 
 

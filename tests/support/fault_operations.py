@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -294,28 +294,34 @@ async def _open(scene: Scene) -> None:
 class Operation:
     """One of them. `within` a session that is open, or else on a home that nobody has open.
 
-    `beside` is what it may leave on record when it fails, of the machine as it is: it runs on.
+    `stays` is what it may have saved of the machine, which runs on, before it failed.
     """
 
     do: Callable[[Scene], Awaitable[None]]
     within: bool = True
-    beside: frozenset[CheckpointKind] = frozenset()
+    stays: Sequence[CheckpointKind] = ()
     prepare: Callable[[Scene], Awaitable[None]] = _nothing
     settle: Callable[[Scene], Awaitable[None]] = _nothing
 
 
 OPERATIONS = {
     "checkpoint": Operation(do=_checkpoint),
-    "fork": Operation(do=_fork, settle=_one_branch, beside=frozenset({CheckpointKind.FORK_POINT})),
-    "rollback": Operation(do=_rollback, beside=frozenset({CheckpointKind.SAFETY})),
-    "pause": Operation(do=_pause),
+    "fork": Operation(do=_fork, settle=_one_branch, stays=[CheckpointKind.FORK_POINT]),
+    "rollback": Operation(do=_rollback, stays=[CheckpointKind.SAFETY]),
+    "pause": Operation(do=_pause, stays=[CheckpointKind.PAUSED]),
     "resume": Operation(do=_resume, prepare=_before_resume),
-    "keep": Operation(do=_keep, prepare=_before_keep, settle=_one_branch),
-    "lend": Operation(do=_lend, prepare=_before_lending, settle=_nobody_comes),
+    "keep": Operation(
+        do=_keep, prepare=_before_keep, settle=_one_branch, stays=[CheckpointKind.PARKED]
+    ),
+    "lend": Operation(
+        do=_lend, prepare=_before_lending, settle=_nobody_comes, stays=[CheckpointKind.PAUSED]
+    ),
     "return": Operation(do=_give_back, prepare=_before_giving_back, settle=_gone_on),
     "remove": Operation(do=_remove, prepare=_before_removal),
     "lend-closed": Operation(do=_lend_on_record, within=False, prepare=_before_lending_on_record),
-    "borrow": Operation(do=_borrow, within=False, prepare=_before_borrowing),
+    "borrow": Operation(
+        do=_borrow, within=False, prepare=_before_borrowing, stays=[CheckpointKind.PAUSED]
+    ),
     "take-back": Operation(do=_take_back, within=False, prepare=_before_taking_back),
     "rm-borrower": Operation(do=_remove_borrower, within=False, prepare=_before_taking_back),
     "export": Operation(do=_export, within=False),
