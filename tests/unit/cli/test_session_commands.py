@@ -12,6 +12,7 @@ from branchpoint_cli.__main__ import main
 from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.errors import MachineStartError
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.results import RunResult
 
 Said = Callable[[], Any]
@@ -221,6 +222,22 @@ def test_an_error_that_code_raises_is_said_and_ends_with_one(
     with staffed(own_home):
         assert main(["run", "f()"]) == 1
     assert "✗ ValueError: [no]" in capsys.readouterr().err
+
+
+def test_checkpoints_of_a_closed_session_are_pinned_too(own_home: Home, said: Said) -> None:
+    with staffed(own_home):
+        for label in ("one", "two"):
+            assert main(["checkpoint", label, "--json"]) == 0
+            said()
+    assert main(["pin", "one", "two", "--json"]) == 0
+    pinned = {one["id"] for one in said() if one["pinned"]}
+    with Journal.read(own_home.database) as journal:
+        assert journal.pins() == pinned
+    assert main(["unpin", "one", "--json"]) == 0
+    assert [one["label"] for one in said()] == ["one"]
+    assert main(["pin", "tow"]) == 3
+    with Journal.read(own_home.database) as journal:
+        assert len(journal.pins()) == len(pinned) - 1
 
 
 def test_checkpoints_are_pinned_and_let_go(own_home: Home, said: Said) -> None:
