@@ -33,6 +33,7 @@ from branchpoint_vmruntime.storage.foundations import Foundations
 from branchpoint_vmruntime.storage.keeping import remember
 from branchpoint_vmruntime.storage.retention import StoreBudgets
 from branchpoint_vmruntime.storage.verifying import verify
+from branchpoint_vmruntime.store import FACTS
 
 A_WEEK = StoreBudgets(age_s=7 * 86400.0)
 ONE = StoreBudgets(checkpoints=1)
@@ -319,6 +320,21 @@ async def test_images_that_no_base_stands_on_go_but_for_the_default_and_the_youn
     an_image(store.home, ".fresh.1234")
     found = await collected(store)
     assert named(found, Waste.IMAGE) == [".fresh.1234", "superseded"]
+
+
+@in_a_loop
+async def test_while_it_cannot_be_read_what_a_base_stands_on_no_image_goes(
+    store: SmallStore,
+) -> None:
+    an_image(store.home, "superseded")
+    an_image(store.home, ".half.1234")
+    (store.home.layers / "base" / "base0000" / FACTS).write_bytes(b"\0")
+    found = await collected(store)
+    assert named(found, Waste.IMAGE) == [".half.1234"]
+    (left,) = found.left
+    assert left.name == "images"
+    assert "base base0000" in left.why
+    assert "branchpoint verify" in left.why
 
 
 @in_a_loop

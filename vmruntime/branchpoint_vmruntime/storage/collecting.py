@@ -315,6 +315,9 @@ class _Collecting:
             self._left.append(Left(name="images", why=f"{self._home.images} leads elsewhere"))
             return
         bases = [c for c in self._remaining().values() if c.kind is CheckpointKind.BASE]
+        for base in self._foundations.unreadable(bases):
+            why = f"on which base {base.id} stands cannot be read: `branchpoint verify` tells more"
+            self._left.append(Left(name="images", why=why))
         old = list(self._foundations.old_images(bases))
         going = {removal.path for removal in old}
         for removal in (*old, *self._foundations.old_initramfs(going), *self._foundations.cache()):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from branchpoint_vmruntime.base import base_key
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.home import Home
@@ -61,18 +62,26 @@ class Foundations:
         facts = _facts(self._home, base)
         return facts is not None and facts.image == self._default
 
+    def unreadable(self, bases: Sequence[Checkpoint]) -> list[Checkpoint]:
+        """The bases of which it cannot be read what they stand on.
+
+        What descends from one may be restored all the same, on its image.
+        """
+        return [base for base in bases if _facts(self._home, base) is None]
+
     def old_images(self, bases: Sequence[Checkpoint]) -> Iterator[Removal]:
         """Images that no base stands on any more, and what an unfinished build left.
 
-        The caller holds the lock of builds.
+        No image, if of some base it is unknown. The caller holds the lock of builds.
         """
         needed = {facts.image for base in bases if (facts := _facts(self._home, base))}
+        told = not self.unreadable(bases)
         for folder in sorted(self._home.images.iterdir()):
             if not folder.is_dir() or folder.is_symlink():
                 continue
             if folder.name.startswith("."):
                 yield _removal(Waste.IMAGE, folder, "its build was not finished")
-            elif folder.name not in needed | {self._default} and self._is_aged(folder):
+            elif told and folder.name not in {*needed, self._default} and self._is_aged(folder):
                 yield _removal(Waste.IMAGE, folder, "no base checkpoint stands on it")
 
     def old_initramfs(self, going: AbstractSet[Path]) -> Iterator[Removal]:
@@ -150,8 +159,8 @@ def _facts(home: Home, base: Checkpoint) -> MachineFacts | None:
 
 def _key(facts: MachineFacts, initramfs: str) -> str:
     nowhere = Path()
-    return Foundation(
-        emulator=Emulator(argv=(), accelerator="tcg"),
+    foundation = Foundation(
+        emulator=Emulator(argv=(), accelerator=facts.accelerator),
         size=MachineSize(memory_mib=facts.memory_mib, vcpus=facts.vcpus),
         kernel=nowhere,
         initramfs=nowhere,
@@ -160,7 +169,8 @@ def _key(facts: MachineFacts, initramfs: str) -> str:
         disk_template=nowhere,
         overlay_template=nowhere,
         facts=facts,
-    ).base_key
+    )
+    return base_key(foundation)
 
 
 def _removal(kind: Waste, path: Path, why: str) -> Removal:
