@@ -111,9 +111,7 @@ class Layer:
         try:
             return MachineFacts(**json.loads((self.folder / FACTS).read_bytes()))
         except (OSError, ValueError, TypeError) as error:
-            raise DamagedError(
-                f"the checkpoint in {self.folder} cannot be read: {error}"
-            ) from error
+            raise _unreadable(self.folder / FACTS, error) from error
 
     @property
     def nonce(self) -> str:
@@ -124,9 +122,7 @@ class Layer:
         try:
             return (self.folder / NONCE).read_text()
         except (OSError, ValueError) as error:
-            raise DamagedError(
-                f"the checkpoint in {self.folder} cannot be read: {error}"
-            ) from error
+            raise _unreadable(self.folder / NONCE, error) from error
 
     def noted_image(self) -> Mapping[str, str]:
         """The sha256 of the files of the image that a base was booted on, by their names.
@@ -139,9 +135,7 @@ class Layer:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError) as error:
-            raise DamagedError(
-                f"the checkpoint in {self.folder} cannot be read: {error}"
-            ) from error
+            raise _unreadable(self.folder / IMAGE, error) from error
 
     def note_image(self, files: Mapping[str, str]) -> None:
         """Note what the image under a base came out as: its recipe may come out otherwise later."""
@@ -151,6 +145,11 @@ class Layer:
         """Note what it was saved by, and what its kernel answers when asked who it is."""
         (self.folder / FACTS).write_text(json.dumps(asdict(facts), indent=1))
         (self.folder / NONCE).write_text(nonce)
+
+
+def _unreadable(path: Path, error: Exception) -> DamagedError:
+    why = error.strerror if isinstance(error, OSError) else None
+    return DamagedError(f"{path} cannot be read: {why or error}")
 
 
 class LayerStore:
