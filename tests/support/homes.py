@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from branchpoint_vmruntime import Manifest, Runtime
+from branchpoint_vmruntime.base import base_key
 from branchpoint_vmruntime.errors import DamagedError, UnknownNameError
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.home import Home
@@ -58,7 +59,7 @@ def key_of_now(home: Home) -> str:
     with TemporaryDirectory(prefix="bp-") as folder:
         furnished = Home(Path(folder) / "home", Path(folder) / "run")
         lend_images(home, furnished)
-        return asyncio.run(_usual_foundation(furnished)).base_key
+        return base_key(asyncio.run(_usual_foundation(furnished)))
 
 
 async def _usual_foundation(home: Home) -> Foundation:

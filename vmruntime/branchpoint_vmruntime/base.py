@@ -1,16 +1,20 @@
 """The base checkpoint: one cold boot to a warm kernel, saved, so that no session boots again."""
 
 import asyncio
+import hashlib
+import json
 import time
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from branchpoint_vmruntime.checkpoint import new_checkpoint_id, storage_error
+from branchpoint_vmruntime.command_line import command_line
 from branchpoint_vmruntime.errors import BranchpointError, GuestSilentError, MachineStartError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV, Foundation
 from branchpoint_vmruntime.image.command import tail
 from branchpoint_vmruntime.incarnation import Identity
-from branchpoint_vmruntime.launching import launch
+from branchpoint_vmruntime.launching import PORTS, launch
 from branchpoint_vmruntime.lineage import BranchName, Checkpoint, CheckpointCost, CheckpointKind
 from branchpoint_vmruntime.machine import Machine
 from branchpoint_vmruntime.memory.sparse import bytes_on_disk, dig_holes
@@ -18,6 +22,7 @@ from branchpoint_vmruntime.restore import fresh_overlay
 from branchpoint_vmruntime.spec import (
     Boot,
     Disks,
+    Emulator,
     GuestMemory,
     MachineSpec,
     Port,
@@ -43,6 +48,31 @@ _shell.complete("pri")
 _shell.object_inspect("print")
 del _shell
 """
+
+
+def base_key(foundation: Foundation) -> str:
+    """A digest of all that decides how a base checkpoint turns out, wherever that is made."""
+    nowhere = Path()
+    anywhere = replace(
+        foundation,
+        emulator=Emulator(argv=(), accelerator=foundation.facts.accelerator),
+        kernel=nowhere,
+        initramfs=nowhere,
+        root=nowhere,
+        disk_template=nowhere,
+        # The rate of the host's clock is measured, and never quite the same.
+        facts=replace(foundation.facts, tsc_khz=0),
+    )
+    ports = tuple(Port(name=name, fd=0) for name in PORTS)
+    parts = {
+        "facts": foundation.facts.key,
+        "initramfs": foundation.initramfs_digest,
+        "kernel": foundation.kernel_argv,
+        "size": asdict(foundation.size),
+        "machine": command_line(_spec(anywhere, Path("memory"), Path("overlay"), 0, ports)),
+        "first code": _first_code(foundation),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 async def make_base(store: LayerStore, foundation: Foundation, work: Path) -> Checkpoint:
@@ -75,7 +105,7 @@ async def make_base(store: LayerStore, foundation: Foundation, work: Path) -> Ch
         kind=CheckpointKind.BASE,
         branch=BranchName("main"),
         created_at=datetime.now(UTC),
-        key=foundation.base_key,
+        key=base_key(foundation),
         cost=CheckpointCost(
             total_ms=round(1000 * (time.monotonic() - started), 3),
             memory_bytes=bytes_on_disk(layer.memory),
@@ -92,20 +122,7 @@ async def _boot_and_save(
     overlay = fresh_overlay(work, foundation.overlay_template)
 
     def spec(monitor_fd: int, ports: tuple[Port, ...]) -> MachineSpec:
-        return MachineSpec(
-            emulator=foundation.emulator,
-            size=foundation.size,
-            memory=GuestMemory(path=staged.memory, shared=True),
-            disks=Disks(root=foundation.root, layers=(foundation.disk_template,), overlay=overlay),
-            start=Boot(
-                kernel=foundation.kernel,
-                initramfs=foundation.initramfs,
-                tsc_khz=foundation.facts.tsc_khz,
-            ),
-            ports=ports,
-            monitor_fd=monitor_fd,
-            console=work / "console.log",
-        )
+        return _spec(foundation, staged.memory, overlay, monitor_fd, ports)
 
     identity = Identity.new(session="", branch="main", index=0)
     started = time.monotonic()
@@ -116,9 +133,7 @@ async def _boot_and_save(
                 await configure(machine)
             booted = time.monotonic()
             await machine.start_kernel(foundation.kernel_argv, {}, timeout_s=KERNEL_TIMEOUT_S)
-            # With our hook it is ipykernel; of another's language we know nothing.
-            code = _WARM_UP if KERNEL_ARGV[-1] in foundation.kernel_argv else ""
-            nonce = await _warm_up(machine, code)
+            nonce = await _warm_up(machine, _first_code(foundation))
         except Exception as error:
             raise first_boot_error(error, work / "console.log") from error
         warm = time.monotonic()
@@ -129,6 +144,30 @@ async def _boot_and_save(
         "save": round(1000 * (time.monotonic() - warm), 1),
     }
     return phases, nonce
+
+
+def _spec(
+    foundation: Foundation, memory: Path, overlay: Path, monitor_fd: int, ports: tuple[Port, ...]
+) -> MachineSpec:
+    return MachineSpec(
+        emulator=foundation.emulator,
+        size=foundation.size,
+        memory=GuestMemory(path=memory, shared=True),
+        disks=Disks(root=foundation.root, layers=(foundation.disk_template,), overlay=overlay),
+        start=Boot(
+            kernel=foundation.kernel,
+            initramfs=foundation.initramfs,
+            tsc_khz=foundation.facts.tsc_khz,
+        ),
+        ports=ports,
+        monitor_fd=monitor_fd,
+        console=overlay.with_name("console.log"),
+    )
+
+
+def _first_code(foundation: Foundation) -> str:
+    # With our hook it is ipykernel; of another's language we know nothing.
+    return _WARM_UP if KERNEL_ARGV[-1] in foundation.kernel_argv else ""
 
 
 def first_boot_error(error: Exception, console: Path) -> MachineStartError:

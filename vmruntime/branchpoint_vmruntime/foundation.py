@@ -3,10 +3,8 @@
 Emulator, image, templates, and the facts that bind a checkpoint.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchpoint_vmruntime.errors import IncompatibleError
@@ -66,14 +64,3 @@ class Foundation:
                 hint=f"move {self.root.parent} away and import a file that was exported"
                 " `--with-image` before, or start again from `%rollback base`",
             )
-
-    @property
-    def base_key(self) -> str:
-        """A digest of all that decides how a base checkpoint turns out."""
-        parts = {
-            "facts": self.facts.key,
-            "initramfs": self.initramfs_digest,
-            "kernel": self.kernel_argv,
-            "size": asdict(self.size),
-        }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-from branchpoint_vmruntime.base import make_base
+from branchpoint_vmruntime.base import base_key, make_base
 from branchpoint_vmruntime.errors import DamagedError, HostError, IncompatibleError
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.foundation import Foundation
@@ -98,7 +98,7 @@ async def base_for(
 
 
 def _find_base(home: Home, journal: Journal, foundation: Foundation) -> Checkpoint | None:
-    found = journal.base(foundation.base_key)
+    found = journal.base(base_key(foundation))
     if found is None or not _loadable(bases(home), found, foundation):
         return None
     return found

@@ -12,7 +12,7 @@ from tests.support.front_end import in_a_loop
 from tests.unit.runtime.studio import FACTS
 
 from branchpoint_vmruntime import groundwork
-from branchpoint_vmruntime.base import configure, first_boot_error
+from branchpoint_vmruntime.base import base_key, configure, first_boot_error
 from branchpoint_vmruntime.errors import (
     GuestSilentError,
     HostError,
@@ -139,7 +139,7 @@ async def test_one_first_boot_is_enough_and_the_next_waits_for_it_and_nothing_el
         staged.memory.write_bytes(b"\0")
         staged.write_facts(of.facts, "nonce")
         store.publish(staged, BASE.id)
-        return replace(BASE, key=of.base_key)
+        return replace(BASE, key=base_key(of))
 
     monkeypatch.setattr(groundwork, "make_base", boot)
     first, second = Heard(), Heard()
@@ -193,7 +193,7 @@ class Boots:
         if of.image_files:
             staged.note_image(of.image_files)
         store.publish(staged, name)
-        return replace(BASE, id=name, key=of.base_key)
+        return replace(BASE, id=name, key=base_key(of))
 
 
 async def started_from(home: Home, foundation: Foundation) -> CheckpointId:

@@ -12,6 +12,7 @@ from tests.unit.lineage.facts import a_base
 from tests.unit.storage.layers import FACTS_HERE, made_layer
 from tests.unit.storage.stores import made_image, small_home
 
+from branchpoint_vmruntime.base import base_key
 from branchpoint_vmruntime.foundation import Foundation
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.image.guest_image import ROOT
@@ -69,7 +70,7 @@ def booted(home: Home, name: str, initramfs: str, kernel: tuple[str, ...] = ()) 
         foundation = replace(foundation, kernel_argv=kernel)
     path = home.images / FACTS_HERE.image / f"initramfs-{initramfs[:32]}.cpio"
     path.write_bytes(b"guest code")
-    return replace(a_base(name, key=foundation.base_key), created_at=datetime.now().astimezone())
+    return replace(a_base(name, key=base_key(foundation)), created_at=datetime.now().astimezone())
 
 
 def test_a_base_that_was_booted_with_this_guest_code_is_usable(home: Home, tmp_path: Path) -> None:
