@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from branchpoint_kernel.columns import Column
 from branchpoint_kernel.fanout import Collecting
-from branchpoint_kernel.mistakes import told_of
+from branchpoint_kernel.mistakes import log_mistake
 from branchpoint_kernel.publisher import Publisher
 from branchpoint_kernel.redrawing import Redrawing
 
@@ -79,7 +79,7 @@ class ForkDisplay:
             self._draw(kind, parent)
         except Exception as error:
             # One that cannot be shown is no reason to show nothing of what comes next.
-            told_of(error, "a display of forks")
+            log_mistake(error, "a display of forks")
 
     def _draw(self, kind: str, parent: bytes) -> None:
         data = self._redrawing.draw(self._sides)

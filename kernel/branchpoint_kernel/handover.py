@@ -19,7 +19,7 @@ from branchpoint_kernel.conversations import Conversation, Forwarded, Part
 from branchpoint_kernel.fanout import Collecting
 from branchpoint_kernel.fork_display import ForkDisplay
 from branchpoint_kernel.messages import EMPTY, Message, Request
-from branchpoint_kernel.mistakes import unharmed
+from branchpoint_kernel.mistakes import beside
 from branchpoint_kernel.operations import Done
 from branchpoint_kernel.publisher import Publisher
 from branchpoint_kernel.pump import Pump
@@ -171,7 +171,7 @@ class Handover:
             pump.settle(Asker(collecting, display.header, NO_QUESTIONS))
         if not display.followed:
             display.show()
-            self._tasks.create_task(unharmed(display.keep_up(), "the display of forks"))
+            beside(self._tasks, display.keep_up(), "the display of forks")
 
     def _collecting(self, display: ForkDisplay, pump: Pump, side: Column) -> Collecting:
         def pass_on(comm: Message) -> None:
@@ -193,8 +193,7 @@ class Handover:
 
         def wrapper(inner: Conversation) -> Conversation:
             def on_reply() -> None:
-                ending = release(lingering)
-                self._tasks.create_task(unharmed(ending, "the end of a cell that forked"))
+                beside(self._tasks, release(lingering), "the end of a cell that forked")
 
             lingering = Lingering(inner, on_reply)
             return lingering

@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from branchpoint_kernel.conversations import Silent
 from branchpoint_kernel.messages import Stamp
-from branchpoint_kernel.mistakes import unharmed
+from branchpoint_kernel.mistakes import beside
 from branchpoint_kernel.pump import Pump
 from branchpoint_kernel.pumps import Pumps
 from branchpoint_kernel.vigil import Vigil
@@ -65,7 +64,7 @@ class Interrupts:
         asker = pump.asker()
         if asker is not None and asker.header is not None:
             self._warn(asker.header, f"branchpoint: {error}\nHint: {error.hint}\n")
-        self._beside(self._interrupt(pump), f"the interrupt of branch {branch}")
+        beside(self._tasks, self._interrupt(pump), f"the interrupt of branch {branch}")
 
     async def _interrupt(self, pump: Pump) -> None:
         asking = pump.open.asking()
@@ -76,12 +75,9 @@ class Interrupts:
             pump.open.note_ended(asking)
         except (BranchpointError, TimeoutError) as error:
             log.warning("branch %s could not be interrupted: %s", pump.branch.name, error)
-        self._beside(self._nudge(pump), f"a nudge to branch {pump.branch.name}")
+        beside(self._tasks, self._nudge(pump), f"a nudge to branch {pump.branch.name}")
         looking = self._vigil.after_interrupt(pump)
-        self._beside(looking, f"a look after the interrupt of branch {pump.branch.name}")
-
-    def _beside(self, work: Coroutine[Any, Any, None], where: str) -> None:
-        self._tasks.create_task(unharmed(work, where))
+        beside(self._tasks, looking, f"a look after the interrupt of branch {pump.branch.name}")
 
     async def _nudge(self, pump: Pump) -> None:
         for wait_s in NUDGE_AFTER_S:

@@ -15,7 +15,7 @@ from branchpoint_kernel.bundles import plain
 from branchpoint_kernel.comms import Comms
 from branchpoint_kernel.lineage_still import picture, summary
 from branchpoint_kernel.messages import EMPTY, Request
-from branchpoint_kernel.mistakes import told_of, unharmed
+from branchpoint_kernel.mistakes import beside, told_of
 from branchpoint_kernel.operations import with_hint
 from branchpoint_kernel.own_comms import OwnComms
 from branchpoint_kernel.publisher import Publisher
@@ -362,8 +362,7 @@ class LineageHost:
         return await self._session.answers[op](fields)
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        telling = unharmed(work, "a message to the lineage view")
-        self._tasks.create_task(telling, name="lineage view")
+        beside(self._tasks, work, "a message to the lineage view", name="lineage view")
 
 
 def _method(content: Mapping[str, Any]) -> object:

@@ -27,7 +27,7 @@ from branchpoint_kernel.interrupts import Interrupts
 from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.lineage_host import LineageHost
 from branchpoint_kernel.messages import EMPTY, Channel, Message, Request, Stamp, with_content
-from branchpoint_kernel.mistakes import told_of, unharmed
+from branchpoint_kernel.mistakes import beside, told_of
 from branchpoint_kernel.operations import Operations
 from branchpoint_kernel.ours import is_our_cell
 from branchpoint_kernel.publisher import Publisher
@@ -310,7 +310,7 @@ class Notebook:
     def on_answer(self, pump: Pump, message: Message) -> None:
         """A question that nobody can answer."""
         where = f"the answer to a question in branch {pump.branch.name}"
-        self._tasks.create_task(unharmed(pump.tell(message), where))
+        beside(self._tasks, pump.tell(message), where)
 
     def on_cell(self, pump: Pump, cell: Cell) -> None:
         """It belongs to the history of its branch."""

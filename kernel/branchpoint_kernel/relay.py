@@ -10,7 +10,7 @@ from typing import Any
 from branchpoint_kernel.giving_back import save_at_end
 from branchpoint_kernel.kernel_facts import KernelFacts
 from branchpoint_kernel.messages import Channel, ForeignMessageError, Request, Stamp
-from branchpoint_kernel.mistakes import told_of, unharmed
+from branchpoint_kernel.mistakes import beside, told_of
 from branchpoint_kernel.notebook import Notebook
 from branchpoint_kernel.opening_progress import OpeningProgress
 from branchpoint_kernel.ours import is_local
@@ -202,8 +202,7 @@ class Relay:
     ) -> None:
         local = request.message.channel is Channel.SHELL and is_local(request)
         if self._is_first_to_wait(request):
-            telling = self._tell_if_slow(request)
-            answering.create_task(unharmed(telling, "word of the machine that comes up"))
+            beside(answering, self._tell_if_slow(request), "word of the machine that comes up")
         if request.type == "interrupt_request":
             # It can take seconds with a silent guest, and control must stay open.
             answering.create_task(self._interrupt(request))
