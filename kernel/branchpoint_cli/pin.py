@@ -8,7 +8,7 @@ from rich.console import Console
 
 from branchpoint_cli.common import add_checkpoint, add_common
 from branchpoint_cli.screen import show
-from branchpoint_cli.sessions import named_or_only, say_what_came_back
+from branchpoint_cli.sessions import named_or_only, say_notices
 from branchpoint_cli.wording import name_of
 from branchpoint_kernel.rendering import Line
 from branchpoint_vmruntime.control_facts import CheckpointFacts
@@ -47,7 +47,7 @@ async def _pinned(
         return _pinned_on_record(home, session, checkpoints, pinned=pinned)
     async with SessionControl(home.control(session.id)) as control:
         now = [await control.pin(each, pinned=pinned) for each in checkpoints]
-        say_what_came_back(control)
+        say_notices(control)
     return now
 
 

@@ -11,7 +11,7 @@ from branchpoint_cli.completing import branches, completed
 from branchpoint_cli.origin import note_origin, origin_at, origin_of
 from branchpoint_cli.progress import ShownProgress
 from branchpoint_cli.screen import say, show, standard_error
-from branchpoint_cli.sessions import named_or_only, say_what_came_back
+from branchpoint_cli.sessions import named_or_only, say_notices
 from branchpoint_cli.wording import resume_line
 from branchpoint_kernel.rendering import note
 from branchpoint_vmruntime.control_facts import ResumeFacts
@@ -84,7 +84,7 @@ def _require_none(file: Path | None, session: str) -> None:
 
 async def _resumed(control: SessionControl, branch: str | None) -> ResumeFacts:
     report = await control.resume(branch)
-    say_what_came_back(control)
+    say_notices(control)
     return report
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from branchpoint_cli.screen import say, standard_error
-from branchpoint_kernel.rendering import came_back_lines
+from branchpoint_kernel.rendering import came_back_lines, notice_lines
 from branchpoint_vmruntime.claiming import as_key
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.home import Home
@@ -59,12 +59,13 @@ async def asking(name: str | None) -> AsyncGenerator[SessionControl]:
     session = await meant(home, name)
     async with SessionControl(home.control(session.id)) as control:
         yield control
-        say_what_came_back(control)
+        say_notices(control)
 
 
-def say_what_came_back(control: SessionControl) -> None:
+def say_notices(control: SessionControl) -> None:
     """Beside what a command shows, such as JSON for a script."""
-    say(standard_error(), came_back_lines(control.came_back))
+    lines = [*came_back_lines(control.came_back), *notice_lines(control.notices)]
+    say(standard_error(), lines)
 
 
 async def meant(home: Home, name: str | None) -> Named:

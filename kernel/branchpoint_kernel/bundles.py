@@ -5,7 +5,7 @@ from typing import Any
 
 from branchpoint_kernel.pause_rendering import resume_lines, resume_record
 from branchpoint_kernel.records import RECORD_TYPE, Fact, record
-from branchpoint_kernel.rendering import Line, as_html, as_text, came_back_lines
+from branchpoint_kernel.rendering import Line, as_html, as_text, came_back_lines, notice_lines
 from branchpoint_vmruntime.reports import ResumeReport
 from branchpoint_vmruntime.session import Session
 
@@ -15,14 +15,13 @@ Bundle = Mapping[str, Any]
 def bundle(session: Session, fact: Fact, lines: Sequence[Line]) -> Bundle:
     """Lines and the record of an operation, by their MIME types.
 
-    First, once, which branches are here again that notebooks were to continue.
+    First, once, which branches are here again that notebooks were to continue; last, once, what was
+    done by itself.
     """
-    return {**plain([*_came_back(session), *lines]), RECORD_TYPE: record(session, fact)}
-
-
-def _came_back(session: Session) -> list[Line]:
-    told, session.came_back[:] = list(session.came_back), []
-    return came_back_lines(told)
+    first, last = came_back_lines(session.came_back), notice_lines(session.notices)
+    session.came_back.clear()
+    session.notices.clear()
+    return {**plain([*first, *lines, *last]), RECORD_TYPE: record(session, fact)}
 
 
 def plain(lines: Sequence[Line]) -> Bundle:

@@ -237,6 +237,11 @@ def came_back_lines(told: Iterable[tuple[str, str]]) -> list[Line]:
     ]
 
 
+def notice_lines(told: Iterable[str]) -> list[Line]:
+    """What a session did by itself."""
+    return [note("⚠", words) for words in told]
+
+
 def checkpoints_lines(
     checkpoints: Sequence[Checkpoint], pins: Collection[CheckpointId] = ()
 ) -> list[Line]:

@@ -75,6 +75,7 @@ class FakeSession(FakeOnRecord):
         self.loan: Loan | None = None
         self.answers: dict[str, Answer] = {}
         self.came_back: list[tuple[str, str]] = []
+        self.notices: list[str] = []
         self.executes: Callable[[str], bool] = nothing_runs
         self.on_resumed: Callable[[ResumeReport], None] = nobody_hears
         self.inside = FakeInside()

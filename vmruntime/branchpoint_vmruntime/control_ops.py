@@ -149,8 +149,11 @@ class ControlOps:
             async with self._turn(optional_seconds(request, "by")):
                 with self._session.changes.doing(op, self._about(request)):
                     answer = await handler(request)
-            back, self._session.came_back[:] = list(self._session.came_back), []
-            return {**answer, "came_back": back} if back else answer
+            told = {"came_back": self._session.came_back, "notices": self._session.notices}
+            beside = {name: list(each) for name, each in told.items() if each}
+            for each in told.values():
+                each.clear()
+            return {**answer, **beside}
 
         return one_after_another
 

@@ -85,6 +85,7 @@ class OwnedSession(OnRecord):
         super().__init__(register)
         self._workshop = workshop
         self._saving = Saving(register, workshop, self._witness_of)
+        self.notices = self._saving.notices
         self._waking = Waking(register, workshop, outside)
         self._rolling_back = RollingBack(register, self._saving, self._waking)
         self._pausing = Pausing(register, self._saving, self._waking)

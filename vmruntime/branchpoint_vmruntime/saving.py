@@ -28,6 +28,7 @@ class Saving:
         self._workshop = workshop
         self._witness = witness
         self._keeping = Keeping(register, workshop)
+        self.notices = self._keeping.notices
 
     async def save(
         self,

@@ -87,6 +87,9 @@ class Session(Protocol):
     opened, that are here again because something was wanted of them. Its driver tells of them, and
     takes them off the list.
 
+    `notices` say in words what it did by itself, such as removing checkpoints that its store has no
+    room for; told and taken off likewise.
+
     `changes` tells of everything that is shown of it; its driver notes there what only it knows of,
     such as that a cell has been run. `answers` is what can be asked for at its control socket, by
     the name of the operation; its driver may add to it.
@@ -102,6 +105,7 @@ class Session(Protocol):
     changes: Changes
     answers: dict[str, Answer]
     came_back: list[tuple[str, str]]
+    notices: list[str]
 
     @property
     def outside(self) -> Outside:

@@ -46,13 +46,14 @@ class SessionControl:
     What the owner refuses is raised here as it was there, in its words: UnknownNameError for a name
     that is not known, SessionBusyError where something else is under way. Operations take as long
     as they take; an owner that ends meanwhile is a BranchpointError. Whoever stops waiting calls
-    nothing off. `came_back` are the branches that this took back, as `Session` tells them.
+    nothing off. `came_back` and `notices` are what `Session` tells beside it.
     """
 
     def __init__(self, socket: Path) -> None:
         self._client = ControlClient(socket)
         self._stack = AsyncExitStack()
         self.came_back: list[tuple[str, str]] = []
+        self.notices: list[str] = []
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._client)
@@ -246,6 +247,7 @@ class SessionControl:
         """Have something done, however long what is under way there takes; what came of it."""
         answer = await self._client.ask(op, timeout_s=None, **fields)
         self.came_back += [(str(branch), str(key)) for branch, key in answer.get("came_back", ())]
+        self.notices += [str(words) for words in answer.get("notices", ())]
         return answer
 
 

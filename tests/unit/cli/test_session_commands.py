@@ -327,6 +327,16 @@ def test_a_session_that_is_not_there_ends_with_three_and_what_may_have_been_mean
     assert "did you mean 'notebook'?" in told
 
 
+def test_what_a_session_removed_by_itself_is_said_once(own_home: Home, capsys: Captured) -> None:
+    with staffed(own_home) as staff:
+        assert staff.session is not None
+        staff.session.notices.append("over the budget of the store: removed one; 41.0 MB are free")
+        assert main(["checkpoint", "two", "--json"]) == 0
+        assert "⚠ over the budget of the store: removed one" in capsys.readouterr().err
+        assert main(["checkpoint", "three", "--json"]) == 0
+        assert capsys.readouterr().err == ""
+
+
 def test_a_branch_that_is_here_again_for_the_asking_is_said_to_be(
     own_home: Home, capsys: Captured
 ) -> None:

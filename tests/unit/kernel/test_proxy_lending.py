@@ -118,6 +118,17 @@ async def test_a_branch_that_a_notebook_never_came_for_is_told_of_once() -> None
 
 
 @in_a_loop
+async def test_what_the_session_removed_by_itself_is_told_once_below_what_was_done() -> None:
+    async with open_notebook() as notebook:
+        words = "over the budget of the store: removed auto-3; 41.0 MB are free"
+        notebook.session.notices.append(words)
+        told = (await notebook.run("%checkpoint loaded")).text.splitlines()
+        assert told[0].startswith("● loaded")
+        assert told[-1] == f"⚠ {words}"
+        assert words not in (await notebook.run("%branches")).text
+
+
+@in_a_loop
 async def test_a_lent_branch_is_compared_as_it_was_lent_and_that_is_said() -> None:
     async with open_notebook() as notebook:
         await lent(notebook)

@@ -40,7 +40,9 @@ async def test_what_is_least_costly_to_lose_goes_once_the_budget_is_exceeded(
         await it.session.checkpoint("fitted")
         assert labels(it) == ["loaded", "left", "fitted"]
         assert report.safety.id not in it.workshop.files
-    assert f"removed {report.safety.label}" in caplog.text
+        told = f"over the budget of the store: removed {report.safety.label}; "
+        assert [words.startswith(told) for words in it.session.notices] == [True]
+    assert told in caplog.text
 
 
 @in_a_loop

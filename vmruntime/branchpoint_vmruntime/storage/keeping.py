@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -15,15 +16,20 @@ from branchpoint_vmruntime.workshop import Workshop
 log = logging.getLogger(__name__)
 
 _REMEMBERED = "store.json"
+_MOST_NAMED = 12
 
 
 class Keeping:
-    """Joins the register, which knows what is needed, and the workshop, which has the files."""
+    """Joins the register, which knows what is needed, and the workshop, which has the files.
+
+    `notices` say in words what went, or cannot go, until whoever drives the session has told it.
+    """
 
     def __init__(self, register: Register, workshop: Workshop) -> None:
         self._register = register
         self._workshop = workshop
         self._unmet: tuple[str, ...] = ()
+        self.notices: list[str] = []
 
     async def collect(self, taken: Checkpoint) -> None:
         """Remove what the budgets ask for, now that one more was taken, which stays.
@@ -44,16 +50,15 @@ class Keeping:
         await self._workshop.remove(gone)
         if gone:
             freed = sum(v.bytes for v in found.removed if v.checkpoint in gone)
-            names = ", ".join(each.label or each.id for each in gone)
-            log.warning(
-                "over the budget of the store: removed %s; %.1f MB are free", names, freed / 1e6
-            )
+            self._notice(f"removed {_named(gone)}; {freed / 1e6:.1f} MB are free")
         # Once: it stays so until something is unpinned, dropped or labelled otherwise.
         if found.unmet and not self._unmet:
-            log.warning(
-                "over the budget of the store, and nothing more can go: %s", "; ".join(found.unmet)
-            )
+            self._notice(f"nothing more can go: {'; '.join(found.unmet)}")
         self._unmet = found.unmet
+
+    def _notice(self, words: str) -> None:
+        self.notices.append(f"over the budget of the store: {words}")
+        log.warning("%s", self.notices[-1])
 
     def _planned(self, taken: Checkpoint) -> Plan:
         return plan(
@@ -67,6 +72,12 @@ class Keeping:
             session=self._register.record.id,
             stood_on=self._register.stood_on(),
         )
+
+
+def _named(gone: Sequence[Checkpoint]) -> str:
+    names = [each.label or each.id for each in gone[:_MOST_NAMED]]
+    more = len(gone) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def remember(folder: Path, budgets: StoreBudgets) -> None:
