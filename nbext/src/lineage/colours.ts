@@ -18,8 +18,8 @@ export interface Palette {
 }
 
 /**
- * Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to read as text on
- * white and on the bands; those of the static picture.
+ * Okabe and Ito's colours, which colour-blind readers can tell apart, and still can now that they are
+ * darkened to read as text on white and on the bands; those of the static picture.
  */
 export const LIGHT: Palette = {
   paper: '#ffffff',
@@ -31,7 +31,7 @@ export const LIGHT: Palette = {
   faint: '#d0d7de',
   accent: '#0b5cad',
   warning: '#a8290f',
-  branches: ['#0072b2', '#b04200', '#007552', '#a0457c', '#11556f', '#7d6200']
+  branches: ['#0072b2', '#b04200', '#007552', '#a0457c', '#205050', '#706030']
 };
 
 /** The same hues, lightened to read on black. */
@@ -48,9 +48,21 @@ export const DARK: Palette = {
   branches: ['#56b4f0', '#f59a62', '#3ccf9f', '#e69ac8', '#a8def5', '#e6cd58']
 };
 
-/** The number of each branch's colour: its place in the order of making, round and round. */
+/**
+ * The number of each branch's colour: the next one, round and round in the order of making, but for
+ * that of the branch it was made from. The rule is that of the static picture.
+ */
 export function colourNumbers(branches: readonly BranchView[]): Map<string, number> {
-  return new Map(branches.map(({ facts }, number) => [facts.name, number % LIGHT.branches.length]));
+  const numbers = new Map<string, number>();
+  const round = LIGHT.branches.length;
+  let next = 0;
+  for (const { facts } of branches) {
+    const ofParent = facts.parent === null ? undefined : numbers.get(facts.parent);
+    const number = next === ofParent ? (next + 1) % round : next;
+    numbers.set(facts.name, number);
+    next = (number + 1) % round;
+  }
+  return numbers;
 }
 
 /** The palette as declarations of our variables. */

@@ -1,6 +1,6 @@
-"""The live tree places what it draws as the picture does: both are held to the same examples.
+"""The live tree places and colours what it draws as the picture does: by the same examples.
 
-The other half is nbext/tests/lineage/layout.test.ts, on the same file.
+The other half is layout.test.ts and colours.test.ts in nbext/tests/lineage, on the same files.
 """
 
 import json
@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint
 
-from branchpoint_vmruntime.lineage import BranchRecord, BranchState, picture
+from branchpoint_vmruntime.lineage import BranchRecord, BranchState
+from branchpoint_vmruntime.lineage.colours import COLOURS, colour_numbers
 from branchpoint_vmruntime.lineage.layout import Placed, place
 
 NBEXT = Path(__file__).parents[3] / "nbext"
-FILE = NBEXT / "tests" / "lineage" / "layout_vectors.json"
-COLOURS = re.compile(r"(?:_COLOURS = \(|branches: \[)((?:[\s,]*['\"]#[0-9a-f]{6}['\"])+)")
-EXAMPLES: list[dict[str, Any]] = json.loads(FILE.read_text())
+VECTORS = NBEXT / "tests" / "lineage"
+COLOURS_OF_THE_TREE = re.compile(r"LIGHT: Palette = \{[^}]*branches: \[([^\]]+)\]")
+EXAMPLES: list[dict[str, Any]] = json.loads((VECTORS / "layout_vectors.json").read_text())
+COLOUR_EXAMPLES: list[dict[str, Any]] = json.loads((VECTORS / "colour_vectors.json").read_text())
 
 
 def _row(placed: Placed) -> list[Any]:
@@ -38,12 +40,13 @@ def test_the_layout_is_that_of_the_shared_examples(example: dict[str, Any]) -> N
     assert [_row(placed) for placed in place(checkpoints, branches)] == example["rows"]
 
 
-def _colours(source: Path) -> list[str]:
-    found = COLOURS.search(source.read_text())
-    assert found is not None, f"{source} names no colours of branches"
-    return re.findall("#[0-9a-f]{6}", found[1])
+@pytest.mark.parametrize("example", COLOUR_EXAMPLES)
+def test_colours_go_round_as_in_the_shared_examples(example: dict[str, Any]) -> None:
+    branches = [a_branch(name, parent=parent) for name, parent in example["branches"]]
+    assert list(colour_numbers(branches).values()) == example["numbers"]
 
 
 def test_branches_have_the_colours_that_they_have_in_the_picture() -> None:
-    live = _colours(NBEXT / "src" / "lineage" / "colours.ts")
-    assert live == _colours(Path(picture.__file__))
+    found = COLOURS_OF_THE_TREE.search((NBEXT / "src" / "lineage" / "colours.ts").read_text())
+    assert found is not None
+    assert tuple(re.findall("#[0-9a-f]{6}", found[1])) == COLOURS

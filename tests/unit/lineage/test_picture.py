@@ -14,7 +14,15 @@ from matplotlib.text import Text
 from tests.unit.lineage.facts import a_base, a_branch, a_checkpoint, an_operation
 
 from branchpoint_vmruntime.lineage import BranchName, BranchState, CheckpointCost, CheckpointKind
-from branchpoint_vmruntime.lineage.picture import draw, resolution_dpi, save, size, summary, svg
+from branchpoint_vmruntime.lineage.colours import COLOURS
+from branchpoint_vmruntime.lineage.picture import (
+    draw,
+    resolution_dpi,
+    save,
+    size,
+    summary,
+    svg,
+)
 
 CHECKPOINTS = [
     a_base("base0000"),
@@ -40,6 +48,14 @@ def test_every_label_and_branch_is_named_once() -> None:
     words = words_of()
     names = ["base", "loaded", "before", "auto-1", "main", "ridge", "forest", "boost"]
     assert [words.count(name) for name in names] == [1] * len(names)
+
+
+def test_a_branch_is_drawn_in_a_colour_other_than_its_parents() -> None:
+    forks = [a_branch(name, "loaded", parent="main") for name in "abcdefg"]
+    figure = draw(CHECKPOINTS, [a_branch("main", "loaded"), *forks])
+    colours = {text.get_text(): text.get_color() for text in figure.findobj(Text)}
+    assert colours["main"] == COLOURS[0]
+    assert colours["main"] not in {colours[name] for name in "abcdefg"}
 
 
 def test_the_cost_stands_beside_each_checkpoint() -> None:

@@ -28,6 +28,7 @@ from branchpoint_vmruntime.lineage import (
     CheckpointKind,
     Operation,
 )
+from branchpoint_vmruntime.lineage.colours import COLOURS, colour_numbers
 from branchpoint_vmruntime.lineage.layout import Placed, place
 
 _LANE_IN = 0.28
@@ -47,8 +48,6 @@ _INK = "#1f2328"
 _QUIET = "#656d76"
 _FAINT = "#d0d7de"
 _BAND = "#f3f6fa"
-# Okabe and Ito's colours, which colour-blind readers can tell apart, darkened to read as text.
-_COLOURS = ("#0072b2", "#b04200", "#007552", "#a0457c", "#11556f", "#7d6200")
 
 with settings_of_ours():
     _BOLD = FontProperties(weight="bold", size=9)
@@ -217,9 +216,7 @@ def size(count: int) -> str:
 def _rows(
     placed: Sequence[Placed], branches: Sequence[BranchRecord], current: BranchName | None
 ) -> list[_Row]:
-    colours = {
-        branch.name: _COLOURS[number % len(_COLOURS)] for number, branch in enumerate(branches)
-    }
+    colours = {name: COLOURS[number] for name, number in colour_numbers(branches).items()}
     rows: list[_Row] = []
     for each in placed:
         subject = each.subject
