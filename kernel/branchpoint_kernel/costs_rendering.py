@@ -52,7 +52,7 @@ class CostsTold:
     """All that is told of costs; `gone` are those of branches that are no more on record.
 
     `operations` is what was done in the session, oldest first; `paused_ms` how long the machine
-    stood still for a checkpoint, by its id. `limits` None are not known.
+    stood still for a checkpoint, by its id. `limits` None and an empty `currency` are not known.
     """
 
     rows: Sequence[BranchStanding]
@@ -123,9 +123,8 @@ def lived(seconds: float) -> str:
 
 
 def costs_record(told: CostsTold) -> Mapping[str, Any]:
-    """The same in a record: seconds, bytes, millionths of the currency."""
-    return {
-        "currency": told.currency,
+    """The same in a record: seconds, bytes, millionths of the currency; not what is not known."""
+    record: dict[str, Any] = {
         "costs": [
             {
                 "branch": row.name,
@@ -138,10 +137,14 @@ def costs_record(told: CostsTold) -> Mapping[str, Any]:
             for row in told.rows
         ],
         "gone": _sums_record(total(told.gone)),
-        "limits": [
-            {"name": it.name, "used": it.used, "limit": it.limit} for it in told.limits or ()
-        ],
     }
+    if told.currency:
+        record["currency"] = told.currency
+    if told.limits is not None:
+        record["limits"] = [
+            {"name": it.name, "used": it.used, "limit": it.limit} for it in told.limits
+        ]
+    return record
 
 
 def _sums_record(cost: BranchCost) -> Mapping[str, int]:

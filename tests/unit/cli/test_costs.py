@@ -125,4 +125,13 @@ def test_as_json_each_operation_is_there(home: Home, capsys: pytest.CaptureFixtu
         "main": 0,
         "ridge": 120,
     }
-    assert (told["limits"], told["files"]) == ([], [])
+    assert told["files"] == []
+
+
+def test_what_only_an_owner_knows_is_not_told_as_if_there_were_none(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["costs", "--json"]) == 0
+    assert not {"limits", "currency"} & json.loads(capsys.readouterr().out).keys()
+    assert main(["costs"]) == 0
+    assert "limits" not in capsys.readouterr().out
