@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Generator
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 from tests.conftest import StartKernel
+from tests.support.guest_server import PORT, SERVER, ask
 from tests.support.homes import lend_base, lend_images
 from tests.support.live_kernel import qemu_processes, wait_until
 from tests.support.other_user import NoOtherUserError, OtherUser, other_user
+from tests.unit.storage.moving import IMAGE, furnished
 
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.leaks import running_machines, sweep
@@ -37,15 +40,16 @@ def commands(home: Home, cwd: Path) -> Generator["Commands"]:
 
 
 class Commands:
-    """Says `branchpoint` with words, in a home and a folder."""
+    """Says `branchpoint` with words, in a home and a folder; `through` other programs, if any."""
 
-    def __init__(self, home: Home, cwd: Path) -> None:
+    def __init__(self, home: Home, cwd: Path, *through: str) -> None:
         self._home = home
         self._cwd = cwd
+        self._through = through
 
-    def say(self, *words: str, status: int = 0, **environment: str) -> str:
+    def say(self, *words: str, status: int = 0, **environment: Any) -> str:
         """What it wrote; it must end with that status. Its standard input is closed."""
-        command = [sys.executable, "-P", "-m", "branchpoint_cli", *words]
+        command = [*self._through, sys.executable, "-P", "-m", "branchpoint_cli", *words]
         done = subprocess.run(
             ["sh", "-c", 'exec "$@" <&-', "sh", *command],
             env=os.environ | {"BRANCHPOINT_HOME": str(self._home.root)} | environment,
@@ -59,7 +63,7 @@ class Commands:
         return done.stdout if status == 0 else done.stdout + done.stderr
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def other(home: Home) -> Generator[OtherUser]:
     """Somebody else on this host."""
     try:
@@ -101,7 +105,8 @@ def test_two_users_of_one_host_see_and_touch_nothing_of_each_other(
     assert not qemu_processes(other.home.root)
 
 
-def test_a_home_in_memory_with_odd_names_is_used_in_a_locale_of_c(
+@pytest.mark.timeout(1800)
+def test_a_home_in_memory_with_odd_names_is_used_and_moved_from_in_a_locale_of_c(
     home: Home, tmp_path: Path
 ) -> None:
     if not os.access(_TMPFS, os.W_OK):
@@ -112,6 +117,7 @@ def test_a_home_in_memory_with_odd_names_is_used_in_a_locale_of_c(
     root.parent.mkdir(parents=True)
     notebooks = tmp_path / "Hefte, 笔记"
     notebooks.mkdir()
+    file = notebooks / "Datei ü.bp"
     (notebooks / "größe.yaml").write_text("egress: {allow: [api.example.org]}\n")
     plain: dict[str, Any] = {"LC_ALL": "C", "PYTHONUTF8": "0", "TMPDIR": "/nowhere"}
     try:
@@ -125,10 +131,117 @@ def test_a_home_in_memory_with_odd_names_is_used_in_a_locale_of_c(
             it.say("rollback", "été", "--no-safety", HOME="")
             assert it.say("exec", "--", "echo", "naïve", **plain) == "naïve\n"
             assert it.say("run", "x") == "'ü'\n"
+            it.say("fork", "--names", "zweig", **plain)
+            assert it.say("run", "x + '!'", "--branch", "zweig", **plain) == "'ü!'\n"
+            it.say("drop", "zweig", **plain)
+            it.say("run", SERVER, **plain)
+            served = ask(forwarded(it, **plain))
+            it.say("pause", **plain)
+            it.say("resume", **plain)
+            assert it.say("run", "x", **plain) == "'ü'\n"
+            it.say("checkpoint", "läuft", **plain)
+            it.say("export", "läuft", "-o", str(file), **plain)
+            assert "nothing is damaged" in it.say("verify", **plain)
             it.say("rm", made, **plain)
             assert "no sessions yet" in it.say("ls", **plain)
+        assert carried_on_elsewhere(home, file, odd.root.parent / "ein zweites", **plain) == {
+            **served,
+            "asked": served["asked"] + 1,
+        }
     finally:
         subprocess.run(["rm", "-rf", root.parents[1]], check=True)
+
+
+def carried_on_elsewhere(home: Home, file: Path, root: Path, **environment: Any) -> dict[str, Any]:
+    """What the server in an exported machine says once it was imported in another home."""
+    other = Home(root, root / "run")
+    lend_images(home, other)
+    lend_base(home, other)
+    another_qemu = file.parent / "qemu, an other"
+    another_qemu.write_text('#!/bin/sh\necho "QEMU emulator version 99.0.0 (an other build)"\n')
+    another_qemu.chmod(0o755)
+    with commands(other, file.parent) as it:
+        refused = it.say(
+            "import",
+            file.name,
+            status=1,
+            BRANCHPOINT_QEMU=str(another_qemu),
+            BRANCHPOINT_ACCEL="tcg",
+            **environment,
+        )
+        assert re.search(r"qemu was .* and is 99\.0\.0 \(an other build\)", refused), refused
+        assert "no sessions yet" in it.say("ls", **environment)
+        it.say("import", file.name, "--name", "zwei ü", **environment)
+        it.say("resume", "--session", "zwei ü", **environment)
+        answer = ask(forwarded(it, **environment))
+        assert it.say("run", "x", **environment) == "'ü'\n"
+        it.say("rm", "zwei ü", **environment)
+    return answer
+
+
+def forwarded(it: Commands, **environment: Any) -> int:
+    """The port of this host at which the server in the only session's machine answers."""
+    return json.loads(it.say("forward", str(PORT), "--json", **environment))["host_port"]
+
+
+def test_a_home_that_is_mounted_read_only_can_be_read_and_the_rest_is_refused_in_words(
+    tmp_path: Path,
+) -> None:
+    saved = furnished(tmp_path / "home")
+    saved.export(tmp_path / "before.bp")
+    left = saved.home.live / saved.session.id / "overlay.qcow2"
+    left.parent.mkdir()
+    left.touch()
+    before = sorted(tmp_path.glob("home/**/*"))
+    it = Commands(saved.home, tmp_path, *read_only(saved.home.root))
+    assert saved.session.id in it.say("ls")
+    assert "trained" in it.say("tree")
+    assert IMAGE[:12] in it.say("image")
+    assert "nothing has left a machine" in it.say("ledger")
+    assert "main" in it.say("costs")
+    # Its disks are made up, and taken for damaged: that is found out by reading.
+    assert "its disk cannot be read" in it.say("verify", status=1)
+    it.say("export", "loaded", "-o", "after.bp")
+    assert (tmp_path / "after.bp").exists()
+    assert "cannot be written" in it.say("doctor", status=1)
+    for words in ("create", "import before.bp", "resume", "gc", "gc --dry-run", "sweep", "setup"):
+        told = it.say(*words.split(), status=1)
+        assert f"{saved.home.root} cannot be written" in told
+        assert "BRANCHPOINT_HOME" in told
+    told = it.say("rm", saved.session.id, status=1)
+    assert f"{saved.home.database} cannot be used: Read-only file system\n" in told
+    assert [path for path in before if not path.exists()] == []
+
+
+def read_only(folder: Path) -> tuple[str, ...]:
+    """What to say before a command for which a folder is mounted read-only."""
+    mapped = () if os.getuid() == 0 else ("--map-root-user",)
+    mounts = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    through = ("unshare", "--mount", *mapped, "sh", "-c", mounts, str(folder))
+    try:
+        subprocess.run([*through, "true"], check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"nothing can be mounted here for a command alone: {error.stderr.strip()}")
+    return through
+
+
+def test_a_home_whose_mode_was_taken_away_can_be_read_and_is_not_given_it_back(
+    other: OtherUser,
+) -> None:
+    other.home.root.chmod(0o500)
+    try:
+        assert "no sessions yet" in other.say("ls")
+        other.say("image")
+        for words in ("create", "gc", "sweep"):
+            done = other.run(other.python, "-P", "-m", "branchpoint_cli", words)
+            assert done.returncode == 1, done
+            assert f"{other.home.root} cannot be written" in done.stderr
+            assert "BRANCHPOINT_HOME" in done.stderr
+        assert other.home.root.stat().st_mode & 0o777 == 0o500
+    finally:
+        other.home.root.chmod(0o700)
 
 
 def test_a_notebook_that_is_open_is_not_opened_again_and_commands_reach_its_kernel(
