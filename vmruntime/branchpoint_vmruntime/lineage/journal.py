@@ -342,10 +342,7 @@ class Journal(Loans):
         return [annotated(it, said[it.id]) if it.id in said else it for it in found]
 
     def _annotations(self) -> dict[str, sqlite3.Row]:
-        # A file of an older version, opened to be read, has no such table.
-        there = self._rows("SELECT 1 FROM sqlite_master WHERE name = 'annotations'")
-        rows = self._rows("SELECT * FROM annotations") if there else []
-        return {row["checkpoint"]: row for row in rows}
+        return {row["checkpoint"]: row for row in self._rows("SELECT * FROM annotations")}
 
     def _insert(self, table: str, row: dict[str, Any], rest: str = "", *, taken: str = "") -> None:
         try:
