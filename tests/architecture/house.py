@@ -33,12 +33,19 @@ def tracked_files(root: Path = ROOT) -> list[Path]:
     return paths if root / "pyproject.toml" in paths else list(_written(root))
 
 
+def environment_for_git() -> dict[str, str]:
+    """What git is run in: of what a user has set up nothing, and no hook's repository."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return mine | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
 def _listed(root: Path) -> list[Path]:
-    # Who runs the tests need not be who made the checkout, and a hook's variables are of its own.
+    # Who runs the tests need not be who made the checkout.
     command = ["git", "-c", f"safe.directory={root}", "-C", str(root), "ls-files", "-z"]
-    environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment_for_git()
+        )
     except (OSError, subprocess.CalledProcessError):
         return []
     return [root / name for name in done.stdout.split("\0") if name]

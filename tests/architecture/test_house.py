@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.architecture.house import ROOT, tracked_files
+from tests.architecture.house import ROOT, environment_for_git, tracked_files
 
 WRITTEN = ["kernel/a/b.py", "pyproject.toml"]
 MADE = [
@@ -29,7 +29,8 @@ def tree(tmp_path: Path) -> Path:
 
 
 def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True)
+    command = ["git", "-C", folder, *arguments]
+    subprocess.run(command, check=True, capture_output=True, env=environment_for_git())
 
 
 def names(root: Path) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.architecture.house import environment_for_git
 from tests.support.live_kernel import LiveKernel, live_kernel
 from tests.support.made_up_names import names_lead
 from tests.support.packages import Index
@@ -96,7 +97,7 @@ def a_repository(bare: Path, work: Path) -> None:
         ["clone", "-q", "--bare", ".", str(bare)],
         ["--git-dir", str(bare), "update-server-info"],
     ):
-        subprocess.run([*git, *command], cwd=work, check=True)
+        subprocess.run([*git, *command], cwd=work, env=environment_for_git(), check=True)
 
 
 def recorded(kernel: LiveKernel, url: str, branch: str) -> list[dict[str, Any]]:
