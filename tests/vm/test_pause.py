@@ -1,8 +1,10 @@
 """A machine that was paused carries on from the very moment, soon afterwards or a week later."""
 
 import asyncio
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -11,71 +13,53 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from tests.support.guest_server import PORT, SERVER, ask
-from tests.support.live_kernel import qemu_processes
+from tests.support.live_kernel import qemu_processes, wait_until
+from tests.support.paused_owner import (
+    AWAY_S,
+    IDLE_OFF,
+    KEY,
+    PATIENCE_S,
+    Seen,
+    Tick,
+    begin_to_count,
+    ticks,
+    ticks_after,
+)
 
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import BranchState, CheckpointKind
-from branchpoint_vmruntime.owned_session import OwnedSession
-from branchpoint_vmruntime.reports import PauseReport, ResumeReport
+from branchpoint_vmruntime.reports import ResumeReport
 from branchpoint_vmruntime.storage.collecting import collect
 from branchpoint_vmruntime.storage.retention import StoreBudgets
 
 pytestmark = pytest.mark.vm
 
-KEY = "paused"
+ROOT = Path(__file__).parents[2]
 SET_BACK = "set-back"
 DAY_S = 24 * 3600
 WEEK_S = 7 * DAY_S
 YEAR_S = 365 * DAY_S
-AWAY_S = 3.0
-PATIENCE_S = 120.0
 SKEW_S = 1.0
 # What a loaded host may take from one tick to the next.
 SLACK_S = 600.0
-# The counter is in a shell variable: it is written down and never read back.
-TICKER = """#!/bin/sh
-i=0
-while true; do
-i=$((i+1))
-echo "$i $(date -u +%s.%N) $$" >> /tmp/tick.log
-sleep 1
-done
-"""
-BEGIN = """
-cat > /tmp/tick.sh && chmod +x /tmp/tick.sh
-setsid nohup /tmp/tick.sh </dev/null >/dev/null 2>&1 &
-"""
 IDLE_S = 3
 IDLE = f"idle_pause: {{others: off, current: {IDLE_S}s}}"
-IDLE_OFF = "idle_pause: off"
 WORK = "import subprocess; work = subprocess.Popen(['sh', '-c', 'while :; do :; done'])"
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A line of the log."""
-
-    count: int
-    at_s: float
-    pid: int
 
 
 @dataclass(frozen=True)
 class Story:
     """What was seen of one machine: paused and resumed by a forward, and again a week later."""
 
+    first: Seen
     ticks: list[Tick]
-    short: PauseReport
-    memory_while_paused: object
-    processes_while_paused: list[int]
-    resumed: list[ResumeReport]
-    servers: list[int]
+    server: int
     long: ResumeReport
     state_when_opened: BranchState
     woken_at_s: float
@@ -84,64 +68,23 @@ class Story:
     state_when_idle: BranchState
 
 
-async def ticks(session: OwnedSession) -> list[Tick]:
-    """The log so far, but for a line that is being written."""
-    log = (await session.current.execute(["cat", "/tmp/tick.log"])).stdout
-    lines = [line.split() for line in log.splitlines(keepends=True) if line.endswith("\n")]
-    return [Tick(int(count), float(at_s), int(pid)) for count, at_s, pid in lines]
-
-
-async def ticks_after(session: OwnedSession, before: int) -> list[Tick]:
-    """The log once the counter has gone on by two."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not (there := await ticks(session)) or there[-1].count < before + 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.5)
-    return there
-
-
 def lose_all_that_ends_with_the_host(home: Home) -> None:
     """As a restart of the host leaves it, and a cleaning of what can be made again."""
     for folder in (home.run, home.live, home.flat):
         shutil.rmtree(folder)
 
 
-async def begin(session: OwnedSession) -> int:
-    """Start the counter and a server, and forward the server's port; that port on the host."""
-    begun = await session.current.execute(["sh", "-c", BEGIN], stdin=TICKER)
-    assert begun.status == 0, begun
-    served = await session.current.run(SERVER)
-    assert served.status == "ok", served
-    return (await session.outside.forwards.add(PORT)).host_port
-
-
-async def first_owner(runtime: Runtime, seen: dict[str, Any]) -> None:
-    """Pause, have two connections at once resume it, and pause again with its clock a week back.
-
-    It is resumed once its memory was brought together, which happens by itself.
-    """
-    async with runtime.session(Manifest.parse(IDLE_OFF), key=KEY) as session:
-        resumed: list[ResumeReport] = []
-        session.on_resumed = resumed.append
-        port = await begin(session)
-        servers = [(await asyncio.to_thread(ask, port))["pid"]]
-        await ticks_after(session, 1)
-        seen["short"] = await session.pause()
-        seen["memory"] = session.current.memory()
-        seen["processes"] = qemu_processes(runtime.home.root)
-        image = runtime.home.flat / session.record.id / f"{seen['short'].checkpoint.id}.mem"
-        async with asyncio.timeout(PATIENCE_S):
-            while not image.exists():  # noqa: ASYNC110 (nobody tells)
-                await asyncio.sleep(0.2)
-        await asyncio.sleep(AWAY_S)
-        asked = [asyncio.to_thread(ask, port) for _ in range(2)]
-        servers += [answer["pid"] for answer in await asyncio.gather(*asked)]
-        seen["resumed"] = resumed
-        await ticks_after(session, (await ticks(session))[-1].count)
-        # What is saved now was last at work a week ago, as far as it can tell.
-        await session.current.execute(["date", "-s", "7 days ago"])
-        await ticks_after(session, (await ticks(session))[-1].count)
-        await session.pause()
-        seen["servers"] = servers
+def first_owner(home: Home) -> Seen:
+    """Another process, which has the session open until it is killed."""
+    owner = subprocess.run(
+        [sys.executable, "-P", "-m", "tests.support.paused_owner", str(home.root)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    assert owner.returncode == -signal.SIGKILL
+    assert wait_until(lambda: not qemu_processes(home.root)), "a machine outlived its owner"
+    return Seen(**json.loads(owner.stdout))
 
 
 async def later_owner(runtime: Runtime, seen: dict[str, Any]) -> None:
@@ -154,7 +97,7 @@ async def later_owner(runtime: Runtime, seen: dict[str, Any]) -> None:
         await session.awake()
         await ticks_after(session, (await ticks(session))[-1].count)
         seen["ticks"], seen["read_at_s"] = await ticks(session), time.time()
-        seen["servers"].append(int((await session.current.run("print(os.getpid())")).text))
+        seen["server"] = int((await session.current.run("print(os.getpid())")).text)
         seen["long"] = resumed[0]
         # Every second a new process is started: emulated, that is work.
         await session.current.run(f"os.kill({seen['ticks'][0].pid}, 9); {WORK}")
@@ -171,21 +114,17 @@ async def later_owner(runtime: Runtime, seen: dict[str, Any]) -> None:
 def story(home: Home) -> Story:
     seen: dict[str, Any] = {}
 
-    async def live_through() -> None:
-        async with Runtime(home) as runtime:
-            await first_owner(runtime, seen)
-        lose_all_that_ends_with_the_host(home)
+    async def carry_on() -> None:
         async with Runtime(home) as runtime:
             await later_owner(runtime, seen)
 
-    asyncio.run(live_through())
+    first = first_owner(home)
+    lose_all_that_ends_with_the_host(home)
+    asyncio.run(carry_on())
     return Story(
+        first=first,
         ticks=seen["ticks"],
-        short=seen["short"],
-        memory_while_paused=seen["memory"],
-        processes_while_paused=seen["processes"],
-        resumed=seen["resumed"],
-        servers=seen["servers"],
+        server=seen["server"],
         long=seen["long"],
         state_when_opened=seen["opened"],
         woken_at_s=seen["woken_at_s"],
@@ -225,8 +164,7 @@ async def saved_a_year_ahead(home: Home) -> list[Tick]:
     ):
         await session.checkpoint("kept")
         await session.rollback("kept")
-        begun = await session.current.execute(["sh", "-c", BEGIN], stdin=TICKER)
-        assert begun.status == 0, begun
+        await begin_to_count(session)
         there = await ticks_after(session, 1)
         await session.pause()
     return there
@@ -311,19 +249,21 @@ def test_the_wall_clock_is_the_host_s_from_the_first_tick_after_a_week(story: St
 
 
 def test_while_it_is_paused_there_is_no_process_and_no_memory(story: Story) -> None:
-    assert story.processes_while_paused == []
-    assert story.memory_while_paused is None
-    assert story.short.freed_bytes > 0
+    assert story.first.processes == []
+    assert not story.first.has_memory
+    assert story.first.freed_bytes > 0
 
 
 def test_two_connections_to_a_forward_resume_it_once_and_are_both_answered(story: Story) -> None:
-    assert len(story.resumed) == 1
-    assert story.resumed[0].away_s >= AWAY_S
-    assert len(story.servers) == 4
-    assert len(set(story.servers)) == 1
+    (away_s,) = story.first.away_s
+    assert away_s >= AWAY_S
+    assert len(story.first.servers) == 3
+    assert {*story.first.servers} == {story.server}
 
 
-def test_it_is_paused_still_when_nothing_but_its_checkpoints_is_left(story: Story) -> None:
+def test_it_is_paused_still_when_its_owner_was_killed_and_nothing_else_than_checkpoints_is_left(
+    story: Story,
+) -> None:
     assert story.state_when_opened is BranchState.PAUSED
     assert story.long.checkpoint.kind is CheckpointKind.PAUSED
 
