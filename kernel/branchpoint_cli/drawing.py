@@ -12,15 +12,20 @@ from branchpoint_vmruntime.lineage import (
     CheckpointKind,
 )
 from branchpoint_vmruntime.lineage.layout import Placed, place
+from branchpoint_vmruntime.storage.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What else is to be told: the current branch, the pins, the memory of machines in words."""
+    """What else is to be told: the current branch, the pins, the memory of machines in words.
+
+    `disk` is what checkpoints take there now.
+    """
 
     current: str | None
     pins: frozenset[CheckpointId]
     memory: Mapping[str, str]
+    disk: Mapping[CheckpointId, Sizes]
 
 
 def draw(
@@ -69,13 +74,13 @@ def _facts(each: Placed, known: Known) -> str:
         current = "current" if subject.name == known.current else ""
         facts = (f"branch, {subject.state.value}", current, known.memory.get(subject.name, ""))
     else:
-        cost = subject.cost
+        disk = known.disk.get(subject.id, Sizes())
         facts = (
             subject.id,
             subject.kind.value if subject.kind is not CheckpointKind.USER else "",
             "pinned" if subject.id in known.pins else "",
             f"{subject.created_at.astimezone():%Y-%m-%d %H:%M}",
-            size(cost.memory_bytes + cost.device_bytes + cost.disk_bytes),
+            f"{size(disk.own)} own, {size(disk.shared)} shared, {size(disk.apparent)} apparent",
             subject.note,
         )
     return " · ".join(filter(None, facts))

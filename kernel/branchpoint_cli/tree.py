@@ -18,12 +18,13 @@ from branchpoint_cli.wording import memory
 from branchpoint_kernel.effects import printable
 from branchpoint_kernel.rendering import open_as
 from branchpoint_vmruntime.borrowers import as_it_is
-from branchpoint_vmruntime.control_facts import BranchFacts, CheckpointFacts
+from branchpoint_vmruntime.control_facts import BranchFacts, CheckpointFacts, to_json
 from branchpoint_vmruntime.errors import BranchpointError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.session_control import SessionControl
+from branchpoint_vmruntime.storage.sizes import checkpoint_sizes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         checkpoints = journal.checkpoints(session.id, (it.head for it in branches))
         pins = frozenset(journal.pins())
         keys = {it.id: it.key for it in journal.sessions()}
+    disk = checkpoint_sizes(home, checkpoints)
     current = next((one.name for one in machines if one.current), session.current)
     if options.json:
         found: Mapping[str, object] = {
@@ -57,22 +59,24 @@ def run(options: argparse.Namespace, console: Console) -> int:
             "current": current,
             "branches": branches,
             "machines": machines,
-            "checkpoints": [_facts(one, pinned=one.id in pins) for one in checkpoints],
+            "checkpoints": [
+                {**_facts(one, pinned=one.id in pins), "disk": disk[one.id]} for one in checkpoints
+            ],
         }
         as_json(found, console)
         return 0
     words = {one.name: memory(one) for one in machines}
     lent = {str(it.name): it.lent_to for it in branches if it.lent_to is not None}
     words |= {name: printable(open_as(keys.get(to, to))) for name, to in lent.items()}
-    known = Known(current=current, pins=pins, memory=words)
+    known = Known(current=current, pins=pins, memory=words, disk=disk)
     console.print(f"{session.id} {printable(session.key)}", markup=False, soft_wrap=True)
     for line in draw(checkpoints, branches, known):
         console.print(line, markup=False, soft_wrap=True)
     return 0
 
 
-def _facts(checkpoint: Checkpoint, *, pinned: bool) -> CheckpointFacts:
-    return CheckpointFacts.of(checkpoint, pinned=pinned)
+def _facts(checkpoint: Checkpoint, *, pinned: bool) -> Mapping[str, object]:
+    return to_json(CheckpointFacts.of(checkpoint, pinned=pinned))
 
 
 async def _machines(home: Home, session: str) -> Sequence[BranchFacts]:

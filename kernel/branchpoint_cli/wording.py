@@ -18,7 +18,7 @@ def checkpoint_line(made: CheckpointFacts) -> Line:
         name_of(made),
         (
             f"guest paused {duration(made.paused_ms)}",
-            f"{size(made.memory_bytes + made.device_bytes + made.disk_bytes)} new",
+            f"{size(made.stored_bytes)} new",
             f"image {size(made.shared_bytes)} shared" if made.shared_bytes else "",
             "pinned" if made.pinned else "",
         ),

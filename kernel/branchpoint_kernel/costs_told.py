@@ -64,9 +64,7 @@ def _stored_bytes(
     stored = Counter[str]()
     for point in checkpoints:
         if point.session in ours:
-            cost = point.cost
-            added = cost.memory_bytes + cost.device_bytes + cost.disk_bytes
-            stored[_bearer(point, called[point.branch])] += added
+            stored[_bearer(point, called[point.branch])] += point.cost.stored_bytes
     return stored
 
 

@@ -33,7 +33,7 @@ def baked_lines(report: BakeReport) -> list[Line]:
     """What `%image add` shows."""
     point = report.checkpoint
     took = f"baked in {duration(report.total_ms)}"
-    kept = f"{size(point.cost.memory_bytes + point.cost.disk_bytes)} kept"
+    kept = f"{size(point.cost.stored_bytes)} kept"
     lines = [note("▸", line) for line in report.output.splitlines()]
     lines.append(note("●", f"fresh machines start from {point.label}", took, kept))
     lines.append(note("▸", f"with {', '.join(report.packages) or point.note}", "after a restart"))

@@ -164,7 +164,7 @@ def _checkpoint(it: CheckpointView) -> Sequence[str]:
         f"{facts.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
         f"In[{it.count}]" if it.count else "",
         duration(facts.paused_ms) if facts.paused_ms else "",
-        size(facts.memory_bytes + facts.device_bytes + facts.disk_bytes),
+        size(facts.stored_bytes),
         size(facts.shared_bytes) if facts.shared_bytes else "",
         " · ".join(filter(None, ("pinned" if facts.pinned else "", facts.note))),
     )

@@ -123,7 +123,7 @@ def _checkpoint_facts(checkpoint: Checkpoint) -> tuple[str, ...]:
     cost = checkpoint.cost
     return (
         f"guest paused {duration(cost.paused_ms)}",
-        f"{size(cost.memory_bytes + cost.device_bytes + cost.disk_bytes)} new",
+        f"{size(cost.stored_bytes)} new",
         f"image {size(cost.shared_bytes)} shared" if cost.shared_bytes else "",
     )
 
@@ -255,7 +255,7 @@ def checkpoints_lines(
                 f"on {checkpoint.branch}" if checkpoint.branch else "",
                 _place(checkpoint.moment),
                 f"{checkpoint.created_at.astimezone():%H:%M:%S}",
-                size(checkpoint.cost.memory_bytes + checkpoint.cost.disk_bytes),
+                size(checkpoint.cost.stored_bytes),
                 "pinned" if checkpoint.id in pins else "",
                 checkpoint.note,
             ),

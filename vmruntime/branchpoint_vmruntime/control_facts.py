@@ -60,6 +60,11 @@ class CheckpointFacts:
     total_ms: float
     phases_ms: Mapping[str, float] = field(default_factory=dict[str, float])
 
+    @property
+    def stored_bytes(self) -> int:
+        """What was written for it alone."""
+        return self.memory_bytes + self.device_bytes + self.disk_bytes
+
     @classmethod
     def of(cls, checkpoint: Checkpoint, *, pinned: bool) -> "CheckpointFacts":
         """A checkpoint on record."""

@@ -133,7 +133,7 @@ async def sizes(bench: Bench, start: Checkpoint) -> list[Figure]:
     uses = [use for fork in forks if (use := fork.memory()) is not None]
     await bench.session.drop([fork.name for fork in forks])
     costs = [c.cost for c in bench.session.checkpoints() if c.parent is not None]
-    disk = tuple((c.memory_bytes + c.disk_bytes + c.device_bytes) / MB for c in costs)
+    disk = tuple(cost.stored_bytes / MB for cost in costs)
     own = tuple(use.own_bytes / MB for use in uses)
     shared = tuple(use.shared_bytes / MB for use in uses)
     return [

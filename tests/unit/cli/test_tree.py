@@ -21,6 +21,7 @@ from branchpoint_vmruntime.lineage import (
     SessionRecord,
 )
 from branchpoint_vmruntime.lineage.journal import Journal
+from branchpoint_vmruntime.storage.sizes import Sizes
 from branchpoint_vmruntime.viewing import view_on_record
 
 CHECKPOINTS = [
@@ -36,7 +37,7 @@ BRANCHES = [
     a_branch("forest", "c2c2c2c2", state=BranchState.PAUSED),
     a_branch("gone", "c2c2c2c2", state=BranchState.DROPPED),
 ]
-NOTHING = Known(current=None, pins=frozenset(), memory={})
+NOTHING = Known(current=None, pins=frozenset(), memory={}, disk={})
 
 
 def test_a_line_goes_straight_down_and_what_leaves_it_comes_first() -> None:
@@ -55,13 +56,23 @@ def test_a_line_goes_straight_down_and_what_leaves_it_comes_first() -> None:
 
 def test_the_current_branch_the_pins_and_the_memory_are_told() -> None:
     known = Known(
-        current="ridge", pins=frozenset({CheckpointId("c1c1c1c1")}), memory={"ridge": "9 MB own"}
+        current="ridge",
+        pins=frozenset({CheckpointId("c1c1c1c1")}),
+        memory={"ridge": "9 MB own"},
+        disk={},
     )
     drawn = draw(CHECKPOINTS, BRANCHES, known)
     (ridge,) = [line for line in drawn if "ridge" in line]
     assert "▶ ridge" in ridge
     assert ridge.endswith("branch, live · current · 9 MB own")
     assert [line for line in drawn if "pinned" in line] == [line for line in drawn if "loa" in line]
+
+
+def test_what_a_checkpoint_has_for_itself_shares_and_would_take_alone_are_three_figures() -> None:
+    disk = {CheckpointId("c1c1c1c1"): Sizes(own=29_000_000, shared=262_000_000, apparent=10**9)}
+    drawn = draw(CHECKPOINTS, BRANCHES, replace(NOTHING, disk=disk))
+    (loaded,) = [line for line in drawn if "loaded" in line]
+    assert "29 MB own, 262 MB shared, 1.0 GB apparent" in loaded
 
 
 def test_a_lineage_of_nothing_is_drawn_as_nothing() -> None:
@@ -118,6 +129,10 @@ def test_a_closed_session_is_drawn_from_the_books(
     assert [(one["label"], one["pinned"]) for one in found["checkpoints"]] == [
         ("base", False),
         ("loaded", True),
+    ]
+    assert [sorted(one["disk"]) for one in found["checkpoints"]] == [
+        ["apparent", "own", "shared"],
+        ["apparent", "own", "shared"],
     ]
     assert found["machines"] == []
 

@@ -58,6 +58,11 @@ class CheckpointCost:
     shared_bytes: int = 0
     phases_ms: Mapping[str, float] = field(default_factory=dict[str, float])
 
+    @property
+    def stored_bytes(self) -> int:
+        """What was written for it alone."""
+        return self.memory_bytes + self.device_bytes + self.disk_bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:

@@ -313,7 +313,7 @@ def _draw_row(axes: Axes, columns: _Columns, row: _Row) -> None:
     if not isinstance(subject, BranchRecord):
         cost = subject.cost
         paused = f"{cost.paused_ms:,.0f} ms" if cost.paused_ms else "\N{EN DASH}"
-        new = size(cost.memory_bytes + cost.device_bytes + cost.disk_bytes)
+        new = size(cost.stored_bytes)
         _write(axes, columns.paused, y, paused, _PLAIN, side="right")
         _write(axes, columns.new, y, new, _PLAIN, side="right")
 

@@ -267,7 +267,7 @@ class _Collecting:
                     kind=Waste.CHECKPOINT,
                     name=gone.label or gone.id,
                     path=layer_of(self._home, gone).folder,
-                    bytes=gone.cost.memory_bytes + gone.cost.disk_bytes,
+                    bytes=gone.cost.stored_bytes,
                     why="its session was removed, and nothing stands on it any more",
                 )
             )

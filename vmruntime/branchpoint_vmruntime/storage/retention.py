@@ -110,12 +110,6 @@ def plan(
     return _Planning(checkpoints, own, held, budgets, now, sizes).plan()
 
 
-def own_bytes(checkpoint: Checkpoint) -> int:
-    """What a checkpoint held of its own as it was taken."""
-    cost = checkpoint.cost
-    return cost.memory_bytes + cost.device_bytes + cost.disk_bytes
-
-
 class _Planning:
     def __init__(
         self,
@@ -129,7 +123,7 @@ class _Planning:
         self._there = {c.id: c for c in own if c.kind is not CheckpointKind.BASE}
         self._budgets = budgets
         self._now = now
-        self._sizes = sizes or {c.id: own_bytes(c) for c in self._there.values()}
+        self._sizes = sizes or {c.id: c.cost.stored_bytes for c in self._there.values()}
         self._children = Counter(c.parent for c in self._there.values() if c.parent)
         self._held = held
         self._depths = _depths(checkpoints)

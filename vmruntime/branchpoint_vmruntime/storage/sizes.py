@@ -18,7 +18,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Bytes of disk. Of a session, `shared` counts each base once, however many stand on it."""
+    """Bytes of disk."""
 
     own: int = 0
     shared: int = 0
