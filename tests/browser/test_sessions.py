@@ -1,8 +1,10 @@
 """A notebook in JupyterLab that is paused, closed and opened again goes on where it was."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
-from tests.browser.conftest import OpenPage
+from tests.browser.conftest import OpenPage, Steer
 from tests.support.jupyter_server import JupyterServer
 from tests.support.web_page import write_notebook
 
@@ -63,3 +65,26 @@ def test_a_notebook_that_was_paused_and_closed_goes_on_where_it_was(
     assert "lived" in again.output(6)
     charts.scroll_into_view_if_needed()
     again.picture("lab-sessions-costs")
+
+
+def test_a_notebook_that_is_renamed_on_the_page_keeps_what_it_saved(
+    lab: JupyterServer, steer: Steer
+) -> None:
+    codes = ("x = 1", "%checkpoint loaded", "x = 2", "%rollback loaded", "print('x is', x)")
+    steering = steer("first-name", *codes)
+    notebook = steering.notebook
+    for number in range(3):
+        notebook.run_cell(number)
+    notebook.choose("File", "Rename Notebook…")
+    steering.dialog.locator("input").fill("second-name.ipynb")
+    steering.answer("Rename")
+    notebook.wait_until(lambda: (lab.folder / "second-name.ipynb").exists())
+    shown = steering.panel.locator("[aria-label^='Lineage of']")
+    expect(shown).to_have_attribute("aria-label", re.compile(r"/second-name\.ipynb$"))
+    notebook.choose("Kernel", "Restart Kernel…")
+    steering.answer("Restart")
+    steering.dialog.wait_for(state="detached")
+    notebook.run_cell(3)
+    notebook.run_cell(4)
+    notebook.wait_output(4, "x is 1")
+    expect(steering.row("loaded")).to_be_visible()
