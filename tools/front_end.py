@@ -64,9 +64,9 @@ def build() -> None:
 
 
 def _fetch_packages() -> None:
-    wanted = _fingerprint(LOCK)
-    if _stamped(INSTALLED_STAMP) == wanted and not _missing():
+    if _is_fetched():
         return
+    wanted = _fingerprint(LOCK)
     print("fetching the packages the front end is built with", flush=True)
     try:
         _npm("ci", *ALL_OF_THEM)
@@ -79,6 +79,10 @@ def _fetch_packages() -> None:
     if missing := _missing():
         raise FrontEndError(f"npm has left out what it was to fetch: {', '.join(missing)}")
     INSTALLED_STAMP.write_text(wanted)
+
+
+def _is_fetched() -> bool:
+    return _stamped(INSTALLED_STAMP) == _fingerprint(LOCK) and not _missing()
 
 
 def _missing() -> list[str]:
@@ -148,10 +152,18 @@ def _alone() -> Iterator[None]:
         yield
 
 
+def prepare() -> None:
+    """Build what is missing or stale, and fetch what a checkout is looked over and tested with."""
+    build()
+    if not _is_fetched():
+        with _alone():
+            _fetch_packages()
+
+
 def main() -> None:
-    """Build, and say in one line why not where that fails."""
+    """Prepare, and say in one line why not where that fails."""
     try:
-        build()
+        prepare()
     except FrontEndError as error:
         sys.exit(f"front_end: {error}")
 

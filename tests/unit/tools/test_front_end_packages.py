@@ -103,3 +103,14 @@ def test_packages_that_were_left_out_all_the_same_are_named(
     for _ in range(2):
         with pytest.raises(front_end.FrontEndError, match=r"builder"):
             fetch()
+
+
+def test_what_was_built_elsewhere_is_not_enough_for_a_checkout(
+    npm: Npm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front_end, "is_built", lambda: True)
+    front_end.build()
+    assert npm.asked == []
+    for _ in range(2):
+        front_end.prepare()
+    assert npm.asked == ["ci"]
