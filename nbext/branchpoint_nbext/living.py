@@ -18,6 +18,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from branchpoint_nbext.handling import RESOURCE, Asked, may
 from branchpoint_nbext.refusing import RefusalError
+from branchpoint_nbext.views import RecordMarks
 from branchpoint_nbext.watching import Watching
 from branchpoint_vmruntime.errors import BranchpointError, UnknownNameError
 from branchpoint_vmruntime.lineage import SessionId
@@ -45,6 +46,11 @@ class Live:
     def full(self) -> bool:
         """Whether no more are taken."""
         return len(self._tasks) >= MAX_SOCKETS
+
+    @property
+    def marks(self) -> RecordMarks:
+        """What tells whether anything has changed on record; not any more while it is `closing`."""
+        return self._watching.marks
 
     def add(self, socket: "LiveHandler", session: SessionId) -> None:
         """Push a session to a socket from now on."""

@@ -3,10 +3,12 @@
 import asyncio
 import importlib
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from tornado.web import authenticated
 
 from branchpoint_nbext.handling import BranchpointHandler, may
+from branchpoint_nbext.living import LIVE, Live
 from branchpoint_nbext.notebooks import Notebooks
 from branchpoint_nbext.payloads import lineage_payload, overview_payload
 from branchpoint_nbext.refusing import in_words
@@ -30,16 +32,31 @@ class Lineage:
 
 
 class SessionsHandler(BranchpointHandler):
-    """Every session."""
+    """Every session. Pages ask each second: what has not changed is not put together again."""
+
+    _etag = ""
 
     @authenticated
     @may("read")
     async def get(self) -> None:
         """Answer with a SessionsPayload; an empty list where no session has ever been."""
+        live: Live = self.settings[LIVE]
         with in_words():
+            if not live.closing:
+                # What changes while the list is made is in the next one.
+                self._etag = await live.marks.etag(self.home)
+                self.set_etag_header()
+            if self.check_etag_header():
+                self.set_status(HTTPStatus.NOT_MODIFIED)
+                self.finish()
+                return
             seen = await asyncio.to_thread(overview, self.home)
         notebooks = Notebooks.of(self)
         self.answer(overview_payload(seen, notebooks.path_of))
+
+    def compute_etag(self) -> str | None:
+        """That of what is on record, not of the words of an answer."""
+        return self._etag or None
 
 
 class ViewHandler(BranchpointHandler):

@@ -1,6 +1,9 @@
 """Sessions as they are shown: asked of whoever has them open, else read from what is on record."""
 
 import asyncio
+import contextlib
+import hashlib
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -17,7 +20,7 @@ from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.lineage.naming import resolve
 from branchpoint_vmruntime.lineage.schema import SCHEMA
 from branchpoint_vmruntime.lineage_view import CellText
-from branchpoint_vmruntime.locks import holder
+from branchpoint_vmruntime.locks import holder, holders
 from branchpoint_vmruntime.session_control import is_answered
 from branchpoint_vmruntime.viewing import view_on_record
 
@@ -116,11 +119,19 @@ class RecordMarks:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="branchpoint-record")
         self._database: Database | None = None
         self._inode = 0
+        # The numbers of another server, or of another connection, may be the same.
+        self._made, self._opened = secrets.token_hex(8), 0
 
     async def mark(self, home: Home, session: SessionId) -> object:
         """Something that is another each time that something may have changed."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._mark, home, session)
+
+    async def etag(self, home: Home) -> str:
+        """The same of all sessions together, as HTTP has it: no other server's is the same."""
+        loop = asyncio.get_running_loop()
+        mark = await loop.run_in_executor(self._thread, self._mark_of_all, home)
+        return f'"{hashlib.sha256(repr(mark).encode()).hexdigest()}"'
 
     async def close(self) -> None:
         """Let go of the file."""
@@ -131,6 +142,12 @@ class RecordMarks:
         # The lock besides: an owner lets go of it some time after its socket, or is killed.
         return self._version(home), holder(home.layers / session)
 
+    def _mark_of_all(self, home: Home) -> object:
+        version = self._version(home), self._made, self._opened
+        with contextlib.suppress(FileNotFoundError):
+            return version, sorted(holders(home.layers.iterdir()).items())
+        return version
+
     def _version(self, home: Home) -> tuple[int, int]:
         try:
             inode = home.database.stat().st_ino
@@ -140,6 +157,7 @@ class RecordMarks:
         if self._database is None or inode != self._inode:
             self._close()
             self._database, self._inode = Database(home.database, SCHEMA, read_only=True), inode
+            self._opened += 1
         # Its own number for each connection: it grows with what others write.
         return inode, self._database.rows("PRAGMA data_version")[0][0]
 

@@ -35,7 +35,7 @@ class Watching:
     def __init__(self, home: Callable[[], Home] = Home.default) -> None:
         self._home = home
         self._watchers: dict[SessionId, Watcher] = {}
-        self._marks = RecordMarks()
+        self.marks = RecordMarks()
 
     @asynccontextmanager
     async def following(
@@ -51,7 +51,7 @@ class Watching:
         """
         watcher = self._watchers.get(session)
         if watcher is None or watcher.ended:
-            watcher = self._watchers[session] = Watcher(self._home(), session, self._marks)
+            watcher = self._watchers[session] = Watcher(self._home(), session, self.marks)
         following = Following(watcher, is_seen, by_patches=by_patches)
         watcher.followers.add(following)
         try:
@@ -69,7 +69,7 @@ class Watching:
         self._watchers.clear()
         for watcher in watchers:
             await watcher.end()
-        await self._marks.close()
+        await self.marks.close()
 
 
 class Watcher:

@@ -63,6 +63,7 @@ export class RefusedError extends Error implements Refusal {
 }
 
 const NOT_FOUND = 404;
+const NOT_MODIFIED = 304;
 /** With this a websocket is closed whose session is on record no longer. */
 const GONE = 4404;
 /**
@@ -76,12 +77,23 @@ const SOON = 60_000;
 
 /** The routes of one server. */
 export class Lineages {
+  /** The list of sessions as it was told last, and what it is known by to the server. */
+  private listed: { tag: string; sessions: SessionOverview[] } | null = null;
+
   constructor(readonly settings: ServerConnection.ISettings = ServerConnection.makeSettings()) {}
 
-  /** Every session, oldest first. */
+  /** Every session, oldest first. The server does not look through them if nothing has changed. */
   async sessions(): Promise<SessionOverview[]> {
-    const answer = await this.get<{ sessions: SessionOverview[] }>('sessions', {});
-    return answer.sessions;
+    const { listed } = this;
+    const headers: HeadersInit = listed === null ? {} : { 'If-None-Match': listed.tag };
+    const response = await this.respond('sessions', { method: 'GET', headers });
+    if (response.status === NOT_MODIFIED && listed !== null) {
+      return listed.sessions;
+    }
+    const { sessions } = await answerIn<{ sessions: SessionOverview[] }>(response);
+    const tag = response.headers.get('ETag');
+    this.listed = tag === null ? null : { tag, sessions };
+    return sessions;
   }
 
   /** The id of a notebook's session; null if it has none. */
@@ -132,21 +144,19 @@ export class Lineages {
   }
 
   private async request<T>(route: string, init: RequestInit, query = ''): Promise<T> {
+    return answerIn<T>(await this.respond(route, init, query));
+  }
+
+  private async respond(route: string, init: RequestInit, query = ''): Promise<Response> {
     const url = URLExt.join(this.settings.baseUrl, 'branchpoint', route) + query;
-    let response: Response;
     try {
-      response = await ServerConnection.makeRequest(url, init, this.settings);
+      return await ServerConnection.makeRequest(url, init, this.settings);
     } catch {
       throw new RefusedError(
         { message: 'The Jupyter server does not answer.', hint: 'Is it still running?' },
         0
       );
     }
-    const answer: unknown = await response.json().catch(() => null);
-    if (!response.ok) {
-      throw new RefusedError(refusalIn(answer, response), response.status);
-    }
-    return answer as T;
   }
 }
 
@@ -308,6 +318,14 @@ function end(socket: WebSocket | null): void {
   } else {
     socket?.close();
   }
+}
+
+async function answerIn<T>(response: Response): Promise<T> {
+  const answer: unknown = await response.json().catch(() => null);
+  if (!response.ok) {
+    throw new RefusedError(refusalIn(answer, response), response.status);
+  }
+  return answer as T;
 }
 
 function refusalIn(answer: unknown, response: Response): Refusal {

@@ -106,6 +106,23 @@ describe('a request', () => {
     expect(headers.get('Authorization')).toBe('token secret');
   });
 
+  it('has the list of sessions told again only if it has changed', async () => {
+    const list = (id: string): Response =>
+      new Response(JSON.stringify({ sessions: [{ id }] }), { headers: { ETag: `"${id}"` } });
+    server.answer = () => list('a');
+    await lineages.sessions();
+    server.answer = () => new Response(null, { status: 304 });
+    expect(await lineages.sessions()).toEqual([{ id: 'a' }]);
+    server.answer = () => list('b');
+    expect(await lineages.sessions()).toEqual([{ id: 'b' }]);
+    server.answer = () => json({ message: 'a damaged store', hint: '' }, 422);
+    await expect(lineages.sessions()).rejects.toThrow('a damaged store');
+    server.answer = () => new Response(null, { status: 304 });
+    expect(await lineages.sessions()).toEqual([{ id: 'b' }]);
+    const known = server.asked.map(({ headers }) => headers.get('If-None-Match'));
+    expect(known).toEqual([null, '"a"', '"a"', '"b"', '"b"']);
+  });
+
   it('names a notebook whatever it is called', async () => {
     server.answer = () => json({ session: 's' });
     expect(await lineages.sessionOf({ path: 'a b/../ü&x=1?.ipynb' })).toBe('s');

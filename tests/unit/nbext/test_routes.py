@@ -1,13 +1,14 @@
 """What the routes that only read answer, and that nobody who is not logged in learns a thing."""
 
+import asyncio
 import json
 from urllib.parse import quote
 
 import pytest
 from tests.architecture.house import ROOT
 from tests.support.front_end import in_a_loop
-from tests.unit.lineage.facts import SESSION, a_branch, a_checkpoint
-from tests.unit.nbext.serving import Server, owner_of
+from tests.unit.lineage.facts import SESSION, a_branch, a_checkpoint, a_session
+from tests.unit.nbext.serving import Answer, Server, owner_of
 
 from branchpoint_nbext.orders import ACTIONS, QUESTIONS
 from branchpoint_vmruntime.lineage.journal import Journal
@@ -61,6 +62,42 @@ async def test_a_session_that_is_open_is_listed_as_such(server: Server) -> None:
     async with owner_of(server.home):
         (session,) = (await server.get_beside("/branchpoint/sessions")).json["sessions"]
         assert (session["open"], session["owner"]) == (True, "script")
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_list_that_is_the_same_still_is_not_told_again(server: Server) -> None:
+    first = server.get("/branchpoint/sessions")
+    known = tag_of(first)
+    again = server.ask("GET", "/branchpoint/sessions", headers={**server.credentials, **known})
+    assert (again.status, again.body) == (304, b"")
+    assert tag_of(server.get("/branchpoint/sessions")) == known
+
+
+@in_a_loop
+async def test_a_list_is_told_again_once_something_is_another(
+    server: Server, journal: Journal
+) -> None:
+    async def told(known: dict[str, str]) -> Answer:
+        headers = {**server.credentials, **known}
+        return await asyncio.to_thread(server.ask, "GET", "/branchpoint/sessions", None, headers)
+
+    closed = tag_of(await told({}))
+    async with owner_of(server.home):
+        opened = await told(closed)
+        assert opened.json["sessions"][0]["open"]
+        assert (await told(tag_of(opened))).status == 304
+    # Who has a session open is not on record, and whoever is killed writes nothing.
+    assert not (await told(tag_of(opened))).json["sessions"][0]["open"]
+    journal.add_checkpoint(a_checkpoint("fitted", "loaded"), advance=a_branch().name)
+    saved = await told(closed)
+    assert saved.json["sessions"][0]["checkpoints"] == 2
+    journal.add_session(a_session("another", "/b.ipynb"))
+    assert len((await told(tag_of(saved))).json["sessions"]) == 2
+
+
+def tag_of(answer: Answer) -> dict[str, str]:
+    """What asks for a list only if it is another than the one that was told."""
+    return {"If-None-Match": dict(answer.all_headers)["Etag"]}
 
 
 def test_a_lineage_is_what_the_journal_holds_now(server: Server, journal: Journal) -> None:
