@@ -220,7 +220,7 @@ def test_what_only_the_page_can_do_is_offered_in_the_widget(here: Steering) -> N
     notebook.wait_until(lambda: page.evaluate(STATE_IN_FRONT) == "idle")
     page.evaluate(RUN_IN_FRONT, "print('there', n)")
     expect(page.locator(".jp-OutputArea").last).to_contain_text("there 3")
-    expect(here.row("twig")).to_contain_text("steering-twig.ipynb")
+    expect(here.row("twig")).to_contain_text("open as steering-twig.ipynb")
     notebook.picture("tree-opened")
     page.evaluate(SAVE_IN_FRONT)
     notebook.wait_until(lambda: page.evaluate(ENDS_WITH_IT))

@@ -1,6 +1,7 @@
 /** What can be done with what is selected, and what cannot be done now and why. Pure. */
 
 import type { BranchView, CheckpointView, LineageService, LineageView } from './facts';
+import { fileOf } from './formats';
 import type { Subject } from './layout';
 
 export type Deed =
@@ -142,7 +143,7 @@ function gone({ facts, lent_to }: BranchView): string {
     return 'It was dropped: fork it anew from one of its checkpoints';
   }
   if (facts.state === 'lent') {
-    const where = lent_to ? `open as ${lent_to}` : 'lent to another notebook';
+    const where = lent_to ? `open as ${fileOf(lent_to)}` : 'lent to another notebook';
     return `It is ${where}: close that notebook to have it back`;
   }
   return '';

@@ -147,6 +147,11 @@ export function titleOf({ facts }: CheckpointView): string {
   return facts.label || facts.id.slice(0, 8);
 }
 
+/** The file that a session's key names, without its folder: there is no room for that. */
+export function fileOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1);
+}
+
 /** Phases in the order they were measured, without those that took nothing. */
 export function phasesOf(phases: Phases): [string, number][] {
   return Object.entries(phases).filter(([, ms]) => ms > 0);

@@ -86,7 +86,7 @@ function checkpointWords(subject: Subject & { kind: 'checkpoint' }): Words {
 
 function tipWords(subject: Subject & { kind: 'tip' }, view: LineageView): Words {
   const { facts, lent_to } = subject.branch;
-  const state = facts.state === 'lent' && lent_to ? `open as ${lent_to}` : facts.state;
+  const state = facts.state === 'lent' && lent_to ? `open as ${say.fileOf(lent_to)}` : facts.state;
   const here = facts.name === view.current;
   return {
     title: facts.name,

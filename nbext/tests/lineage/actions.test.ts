@@ -45,7 +45,7 @@ test('what was dropped can only be forked anew', () => {
 
 test('what is lent can be looked at, and says which notebook has it', () => {
   expect(can(tip('lent'))).toEqual(['fork', 'diff', 'open', 'compare']);
-  expect(tip('lent').get('switch')?.why).toContain('open as ideas/forest.ipynb');
+  expect(tip('lent').get('switch')?.why).toContain('is open as forest.ipynb');
 });
 
 test('what is parked is resumed, not paused', () => {
