@@ -14,6 +14,7 @@ import type { Contents } from '@jupyterlab/services';
 import { COMMANDS, complain, tell } from './acting';
 import type { Lineages } from './api';
 import { askBranch } from './asking';
+import { endOnceThere } from './ending';
 import { type FollowedNotebook, IFollowing } from './follow';
 import { lineageIcon } from './icons';
 import { isOf, openable } from './openable';
@@ -44,8 +45,9 @@ export const opening: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     labShell: ILabShell | null
   ) => {
-    // Notebook 7 has another shell, with one notebook to a page.
+    // Notebook 7 has another shell, with one notebook to a page: it opens the copy in another.
     const isPage = labShell === null;
+    const opened = new Set<string>();
     app.commands.addCommand(COMMANDS.openBranch, {
       label: 'Open Branch as Notebook…',
       caption: 'Continue a branch in a copy of this notebook, on a kernel of its own',
@@ -54,7 +56,7 @@ export const opening: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         try {
           const wish = isWish(args) ? args : await askWish(following);
-          return wish !== null && (await open(app, following, wish, isPage));
+          return wish !== null && (await open(app, following, wish, isPage ? null : opened));
         } catch (error) {
           complain(error);
           return false;
@@ -62,9 +64,27 @@ export const opening: JupyterFrontEndPlugin<void> = {
       }
     });
     palette?.addItem({ command: COMMANDS.openBranch, category: 'Branchpoint' });
-    const close = (panel: NotebookPanel): Closing => new Closing(panel, following.server);
+    const end = (path: string): void => {
+      const isOpen = (it: NotebookPanel): boolean =>
+        !it.isDisposed && it.context.localPath === path;
+      endOnceThere(app.serviceManager.sessions, path, () => notebooks.find(isOpen) !== undefined);
+    };
+    const close = (panel: NotebookPanel): void => {
+      const isOpened = opened.delete(panel.context.localPath);
+      const closing = new Closing(panel, following.server, isOpened);
+      const leave = (): void => {
+        if (closing.isDue) {
+          end(panel.context.localPath);
+        }
+      };
+      // A panel is told of a moment after it was made.
+      if (panel.isDisposed) {
+        leave();
+      }
+      panel.disposed.connect(leave);
+    };
     notebooks.forEach(close);
-    notebooks.widgetAdded.connect((_, panel) => void close(panel));
+    notebooks.widgetAdded.connect((_, panel) => close(panel));
     following.all.forEach(saveOursInTurn);
     following.added.connect((_, notebook) => saveOursInTurn(notebook));
   }
@@ -82,14 +102,15 @@ function saveOursInTurn(notebook: FollowedNotebook): void {
 }
 
 /**
- * Open the copy beside what is in front; the notebook that has the branch, if one has. False if the
- * user thought better of it.
+ * Open the copy beside what is in front; the notebook that has the branch, if one has. Its path is
+ * among those `opened` from then on; null where that is done in another page. False if the user
+ * thought better of it.
  */
 async function open(
   app: JupyterFrontEnd,
   following: IFollowing,
   wish: Wish,
-  isPage: boolean
+  opened: Set<string> | null
 ): Promise<boolean> {
   const there = await openedAlready(following, app.serviceManager.contents, wish);
   const path = there ?? (await copyFor(wish, following));
@@ -97,6 +118,9 @@ async function open(
     return false;
   }
   const ref = app.shell.currentWidget?.id;
+  if (!following.all.some(({ panel }) => panel.context.localPath === path)) {
+    opened?.add(path);
+  }
   await app.commands.execute('docmanager:open', {
     path,
     factory: FACTORY,
@@ -107,7 +131,7 @@ async function open(
   if (there !== null) {
     Notification.info(`${wish.branch} is open as ${name} already.`, { autoClose: 4000 });
   } else {
-    tell(`${wish.branch} is open as ${name}. ${wayBack(isPage)}`);
+    tell(`${wish.branch} is open as ${name}. ${wayBack(opened === null)}`);
   }
   return true;
 }
@@ -178,9 +202,14 @@ class Closing {
   private wanted: boolean;
   private setting = false;
 
+  /**
+   * `isDue` tells whether its kernel is to end if it is closed as it is. That of a copy made just now
+   * is before it can be asked about: it may not be there yet, and is not JupyterLab's to end then.
+   */
   constructor(
     private readonly panel: NotebookPanel,
-    private readonly server: Lineages
+    private readonly server: Lineages,
+    public isDue: boolean
   ) {
     const { sessionContext } = panel;
     this.wanted = sessionContext.kernelPreference.shutdownOnDispose ?? false;
@@ -212,21 +241,22 @@ class Closing {
   }
 
   private async decide({ session }: Wish, kernel: string): Promise<void> {
-    let lent = false;
     try {
       const [{ branches }, key] = await Promise.all([
         this.server.view(session),
         this.keyOf(kernel)
       ]);
       const path = this.panel.context.localPath;
-      lent = branches.some(
+      this.lent = branches.some(
         ({ lent_to }) => lent_to !== '' && (lent_to === key || isOf(lent_to, path))
       );
+      // From now on JupyterLab ends it, or lets it run.
+      this.isDue = false;
     } catch {
       // Whoever cannot be asked may be there again with the next kernel.
       this.asked = null;
+      this.lent = false;
     }
-    this.lent = lent;
     this.apply();
   }
 

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
-from tests.browser.conftest import OpenPage
+from playwright.sync_api import Route, expect
+from tests.browser.conftest import OpenPage, Steer
 from tests.support.jupyter_server import JupyterServer
 from tests.support.web_page import write_notebook
 
@@ -37,10 +37,10 @@ CHANGE_SETTINGS = """() => {
 RENAME = "window.jupyterapp.shell.currentWidget.context.rename('renamed.ipynb')"
 
 
-def ridge_of(home: Home) -> BranchRecord:
+def ridge_of(home: Home, notebook: str = "demo.ipynb") -> BranchRecord:
     """The branch as it is on record in the notebook it is of."""
     with Journal.read(home.database) as journal:
-        (demo,) = [it for it in journal.sessions() if it.key.endswith("/demo.ipynb")]
+        (demo,) = [it for it in journal.sessions() if it.key.endswith(f"/{notebook}")]
         return next(it for it in journal.branches(demo.id) if it.name == "ridge")
 
 
@@ -85,3 +85,35 @@ def test_a_branch_is_continued_in_a_notebook_of_its_own_until_that_is_closed(
     notebook.run_cell(2)
     notebook.run_cell(3)
     notebook.wait_output(3, "595")
+
+
+def test_one_that_is_closed_before_its_kernel_is_there_gives_the_branch_back(
+    steer: Steer, lab: JupyterServer, home: Home
+) -> None:
+    steering = steer("early", "%fork 1 --names ridge", "%switch ridge")
+    notebook, page = steering.notebook, steering.page
+    notebook.run_cell(0)
+    asked: list[Route] = []
+    page.route(
+        re.compile(r"/api/sessions(\?|$)"),
+        lambda it: asked.append(it) if it.request.method == "POST" else it.continue_(),
+    )
+    steering.offered("ridge", "Open as notebook").click()
+    notebook.wait_until(lambda: asked)
+    notebook.wait_until(lambda: page.evaluate(IN_FRONT) == "early-ridge.ipynb")
+    assert ridge_of(home, "early.ipynb").state is BranchState.LENT
+    page.evaluate("window.jupyterapp.commands.execute('application:close')")
+    notebook.wait_until(lambda: page.evaluate(IN_FRONT) == "early.ipynb")
+    before = kernels(lab)
+    with page.expect_response(lambda it: it.request is asked[0].request):
+        asked[0].continue_()
+    notebook.wait_until(lambda: kernels(lab) == before)
+    notebook.run_cell(1)
+    expect(steering.state).to_contain_text("ridge · ")
+    # JupyterLab gives the kernel to the notebook that it was started for, which is no more.
+    notebook.complaints[:] = [it for it in notebook.complaints if "Error: Disposed" not in it]
+
+
+def kernels(lab: JupyterServer) -> set[str]:
+    """Those that the server has."""
+    return {it["id"] for it in lab.ask("GET", "kernels").json()}
