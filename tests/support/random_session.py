@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -38,6 +39,9 @@ from branchpoint_vmruntime.storage.verifying import verify
 
 ASKS = "(x, open('x').read()) if 'x' in globals() else None"
 _OTHER_KINDS = ("gc", "sweep", "kill machine", "kill owner", "cut short", "end")
+EVERY_KIND = (*KINDS, *_OTHER_KINDS)
+# Digests are read again so seldom: of what is collected between two of these none is compared.
+_STEPS_TO_VERIFY = 40
 _LATEST_S = 0.5
 _CHANCE = st.integers(0, 1 << 24)
 
@@ -45,10 +49,11 @@ _CHANCE = st.integers(0, 1 << 24)
 class RandomSession(RuleBasedStateMachine):
     """One rule, not one for each kind: Hypothesis would leave some kinds out of a run.
 
-    The owner is a process of its own, so that it can be killed.
+    The owner is a process of its own, so that it can be killed. `done` counts what was done, by
+    its kind.
     """
 
-    def __init__(self, home: Home, *, key: str) -> None:
+    def __init__(self, home: Home, *, key: str, done: Counter[str]) -> None:
         super().__init__()
         self._home = home
         # Hypothesis does again what failed.
@@ -58,6 +63,7 @@ class RandomSession(RuleBasedStateMachine):
         self._pid = 0
         self._id = ""
         self._done = 0
+        self._done_by_kind = done
         self._began = time.monotonic()
         self._agreed = True
 
@@ -71,7 +77,7 @@ class RandomSession(RuleBasedStateMachine):
         self._model = TreeModel(base)
 
     @rule(
-        kind=st.sampled_from([*KINDS, *_OTHER_KINDS]),
+        kind=st.sampled_from(EVERY_KIND),
         seed=_CHANCE,
     )
     def operate(self, kind: str, seed: int) -> None:
@@ -79,6 +85,7 @@ class RandomSession(RuleBasedStateMachine):
         self._agreed = False
         self._done += 1
         self._runner.run(self._told(self._operate(kind, random.Random(seed))))
+        self._done_by_kind[kind] += 1
 
     @invariant()
     def agree(self) -> None:
@@ -312,6 +319,9 @@ class RandomSession(RuleBasedStateMachine):
         for name in model.live():
             await self._ask(name)
         await asyncio.to_thread(self._agree_on_disk)
+        if self._done and self._done % _STEPS_TO_VERIFY == 0:
+            looked = await verify(self._home, SessionId(self._id))
+            assert looked.whole, looked
 
     def _as_owner_tells(self, branch: BranchRecord) -> BranchState:
         """What was lost a moment ago is on record as live until its owner does something more."""
