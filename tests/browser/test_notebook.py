@@ -66,6 +66,7 @@ def test_toolbar_panel_commands_and_widget_are_there(
     expect(notebook.cell(1)).to_have_class(re.compile("bp-mod-left"))
     for shown in (panel, tree):
         expect(shown.get_by_role("treeitem").filter(has_text="before-rollback")).to_have_count(1)
+        expect(shown.get_by_role("button", name="Side by side", exact=True)).to_be_visible()
 
     notebook.command("Fork…")
     dialog.get_by_role("button", name="Cancel").click()
