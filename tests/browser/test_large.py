@@ -5,11 +5,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, WebSocket, expect
+from playwright.sync_api import BrowserContext, Locator, WebSocket, expect
 from tests.support.jupyter_server import JupyterServer
 from tests.support.large_session import BRANCHES, EACH, STEPS, add_one, large_session
 from tests.support.page_parts import faint_in_either_theme
-from tests.support.web_page import PATIENCE_MS, pictures
+from tests.support.web_page import NotebookPage, pictures
 
 from branchpoint_vmruntime.home import Home
 
@@ -30,12 +30,12 @@ _WATCH = """() => {
 class LargePage:
     """A page without a notebook, the large session in its panel, and what it was told of that."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    def __init__(self, opened: NotebookPage) -> None:
+        page = self.page = opened.page
+        self.complaints = opened.complaints
         self.panel = page.locator("#branchpoint-panel")
         self.rows = self.panel.get_by_role("treeitem")
         self.told = list[int]()
-        page.set_default_timeout(PATIENCE_MS)
         page.on("websocket", self._listen)
 
     def _listen(self, socket: WebSocket) -> None:
@@ -53,10 +53,16 @@ class LargePage:
 
 
 @pytest.fixture(scope="module")
-def large(lab: JupyterServer, context: BrowserContext, home: Home) -> Generator[LargePage]:
-    """The panel with a large session in it, whose notebook is closed."""
+def large(
+    lab: JupyterServer,
+    context: BrowserContext,
+    home: Home,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Generator[LargePage]:
+    """The panel with a large session in it, whose notebook is closed; no page may complain."""
+    folder = pictures(tmp_path_factory.mktemp("large"))
     with large_session(home, lab.folder / "large.ipynb"):
-        page = LargePage(context.new_page())
+        page = LargePage(NotebookPage(context.new_page(), folder))
         page.page.goto(f"{lab.url}/lab/workspaces/large?token={lab.token}")
         page.page.wait_for_function(
             "window.jupyterapp?.commands.hasCommand('branchpoint:show-panel')"
@@ -69,6 +75,7 @@ def large(lab: JupyterServer, context: BrowserContext, home: Home) -> Generator[
         expect(page.rows).to_have_count(FOLDED)
         yield page
         page.page.close()
+    assert page.complaints == []
 
 
 def test_where_one_is_is_in_sight_at_once_and_what_rests_is_one_row_a_branch(
