@@ -117,7 +117,7 @@ def test_a_refusal_comes_back_in_words_and_the_code_goes_on(shared_kernel: LiveK
 
 def test_an_interrupt_reaches_what_is_carried_on(shared_kernel: LiveKernel) -> None:
     shared_kernel.run(
-        "import time\n"
+        "import branchpoint, time\n"
         "if branchpoint.checkpoint('patient') == 'restored':\n"
         "    print('waiting', flush=True)\n"
         "    time.sleep(600)"
@@ -132,6 +132,8 @@ def test_an_interrupt_reaches_what_is_carried_on(shared_kernel: LiveKernel) -> N
 def test_forks_from_a_checkpoint_inside_a_cell_carry_on_in_the_cell_that_forks(
     shared_kernel: LiveKernel,
 ) -> None:
-    shared_kernel.run("moment = branchpoint.checkpoint('fan')\nprint('came', moment)")
+    shared_kernel.run(
+        "import branchpoint\nmoment = branchpoint.checkpoint('fan')\nprint('came', moment)"
+    )
     shown = {"one": "came restored", "two": "came restored"}
     shared_kernel.run_until("%fork 2 --from fan --names one,two", lambda cell: cell.sides == shown)
