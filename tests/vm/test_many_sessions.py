@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ AT_ONCE = 4
 PATIENCE_S = 200
 # What is kept of all sessions together: the books, what left machines, and what can be made anew.
 STAYS = ("lineage.db", "ledger.db", "cache/")
+# What is written of sessions in the ledger is kept; it is little.
+GROWTH_BYTES = 1 << 20
 WORK = "import os; blob = os.urandom(1 << 20); step = {}; open('step', 'w').write(str(step))"
 
 
@@ -164,6 +167,18 @@ async def make_all(home: Home) -> list[str]:
     return list(await asyncio.gather(*map(one, range(SESSIONS))))
 
 
+def books_bytes(home: Home) -> int:
+    """What the databases take; what is only logged beside them is written over by and by."""
+    return home.database.stat().st_size + home.ledger.stat().st_size
+
+
+def on_record_of(home: Home, sessions: list[str]) -> list[str]:
+    """All that is in the lineage store of sessions, as SQL."""
+    uri = f"{home.database.as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as store:
+        return [row for row in store.iterdump() if any(session in row for session in sessions)]
+
+
 def nobody_holds(folder: Path) -> bool:
     with locked(folder, wait=False):
         return True
@@ -178,6 +193,7 @@ def test_of_many_sessions_that_were_made_and_removed_nothing_is_left(home: Home)
     before = look(home)
     assert before.processes == ()
     listed = [one["id"] for one in facts("ls")["sessions"]]
+    books = books_bytes(home)
 
     sessions = asyncio.run(make_all(home))
     there = {one.id: one for one in overview(home).sessions if one.id in sessions}
@@ -188,6 +204,8 @@ def test_of_many_sessions_that_were_made_and_removed_nothing_is_left(home: Home)
     assert len(meanwhile.processes) > 1
     assert meanwhile.disk_bytes - before.disk_bytes > SESSIONS * CHECKPOINTS << 20
 
+    assert len(on_record_of(home, sessions)) > SESSIONS * CHECKPOINTS
+
     freed = facts("rm", *sessions)
     assert [one["session"]["id"] for one in freed] == sessions
     say("sweep")
@@ -195,5 +213,7 @@ def test_of_many_sessions_that_were_made_and_removed_nothing_is_left(home: Home)
     assert [one["id"] for one in found["sessions"]] == listed
     assert found["leaks"] == []
     assert wait_until(lambda: look(home) == before), differences(before, look(home))
+    assert on_record_of(home, sessions) == []
+    assert books_bytes(home) - books < GROWTH_BYTES
     folders = [home.live, home.layers, *home.layers.iterdir()]
     assert all(nobody_holds(folder) for folder in folders)
