@@ -7,8 +7,11 @@ that; what is moved behind its back is `branchpoint rename`'s.
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from tornado.web import HTTPError
 
 from branchpoint_nbext.kernels import open_session_of, process_of
 from branchpoint_nbext.notebooks import named_for_all
@@ -86,7 +89,9 @@ class Renames:
     async def _restart_as(self, session: str, path: str) -> None:
         """Have a kernel be told the new name when it is restarted, as JupyterLab has it as well."""
         name = path.rpartition("/")[2]
-        await self._server.session_manager.update_session(session, path=path, name=name)
+        # It may have been closed meanwhile.
+        with suppress(HTTPError):
+            await self._server.session_manager.update_session(session, path=path, name=name)
 
     def _once_open(self, home: Home, kernel: str, was: str, now: str) -> None:
         """Have the session that a kernel is still to open be found where its notebook is now."""

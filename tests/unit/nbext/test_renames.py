@@ -14,6 +14,7 @@ from tests.support.front_end import in_a_loop
 from tests.support.live_kernel import wait_until
 from tests.unit.lineage.facts import a_checkpoint, a_session
 from tests.unit.nbext.serving import PATIENCE_S, Server, owner_of
+from tornado.web import HTTPError
 
 from branchpoint_nbext import renames
 from branchpoint_nbext.renames import Renames
@@ -162,6 +163,21 @@ async def test_a_kernel_is_told_the_new_name_when_it_is_restarted(
     server = Fake(tmp_path, "ideas/a.ipynb")
     await heard(Renames(server), "ideas", "plans")
     assert server.restarts_as == [("plans/a.ipynb", "a.ipynb")]
+
+
+@in_a_loop
+async def test_a_kernel_that_ends_meanwhile_keeps_no_session_from_following(
+    own_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*_: Any, **__: Any) -> None:
+        raise HTTPError(404)
+
+    with Journal.open(own_home.database) as journal:
+        journal.add_session(a_session("s-1", str(tmp_path / "a.ipynb")))
+        server = Fake(tmp_path, "a.ipynb")
+        monkeypatch.setattr(server, "update_session", gone)
+        await heard(Renames(server), "a.ipynb", "b.ipynb")
+        assert [it.key for it in journal.sessions()] == [str(tmp_path / "b.ipynb")]
 
 
 @in_a_loop
