@@ -69,7 +69,7 @@ def remember_digests(home: Home) -> None:
         file = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
         return known.get(file) or known.setdefault(file, read(path))
 
-    for path in home.layers.glob("*/*/*"):
+    for path in [*home.layers.glob("*/*/*"), *home.images.glob("*/*.*")]:
         digest(path)
     digests.file_digest = digest
 

@@ -1,6 +1,7 @@
 """Faults of the disk, of machines and of this process itself, at a chosen step of what it does.
 
-A step is whatever changes something beneath a folder, or begins or ends a transaction.
+A step is whatever changes something beneath a folder, or begins or ends a transaction; where it is
+reading that fails, whatever reads a file of a checkpoint. What QEMU itself reads is none.
 """
 
 import errno
@@ -42,6 +43,8 @@ class Kind(StrEnum):
     EIO = "eio"
     # From that step on, whatever it is.
     DEAD = "dead"
+    # At that step alone, of those that read what was saved.
+    UNREADABLE = "unreadable"
 
 
 class Faults:
@@ -62,16 +65,17 @@ class Faults:
         self._last_words = last_words
         self._lock = threading.Lock()
         self._armed: tuple[Kind, int | str] | None = None
-        self._written: set[tuple[str, int]] = set()
+        self._touched_before: set[tuple[str, int, int]] = set()
         self.steps: list[str] = []
         self.struck = ""
 
     def install(self) -> None:
         """Begin to watch. An audit hook is never taken away again."""
         sys.addaudithook(self._hear)
-        self._wrap("fsync", first_only=False)
-        self._wrap("pwrite", first_only=True)
-        self._wrap("copy_file_range", first_only=True, of=1)
+        self._wrap("fsync", first_only=False, writes=0)
+        self._wrap("pwrite", first_only=True, writes=0)
+        self._wrap("copy_file_range", first_only=True, reads=0, writes=1)
+        self._wrap("preadv", first_only=True, reads=0)
         connect, faults = sqlite3.connect, self
 
         class Connection(sqlite3.Connection):
@@ -88,16 +92,16 @@ class Faults:
     def arm(self, kind: Kind, at: int | str) -> None:
         """Have the step of that number, from 1, fail, or the first that has this in its name."""
         self.steps, self.struck = [], ""
-        self._written.clear()
+        self._touched_before.clear()
         self._armed = (kind, at)
 
     def disarm(self) -> None:
         """Let everything through again."""
         self._armed = None
 
-    def step(self, what: str) -> None:
+    def step(self, what: str, *, reads: bool = False) -> None:
         """Note a step; it may end this process, or raise what the disk would."""
-        if self._armed is None:
+        if self._armed is None or reads is not (self._armed[0] is Kind.UNREADABLE):
             return
         with self._lock:
             self.steps.append(what)
@@ -124,23 +128,31 @@ class Faults:
             return
         if event == "open":
             path, _, flags = told
-            if isinstance(path, str | bytes) and flags & _CHANGES:
-                self._touched(event, [os.fsdecode(path)])
+            if isinstance(path, str | bytes):
+                self._touched(event, [os.fsdecode(path)], reads=not flags & _CHANGES)
         elif event in _PATHS:
             self._touched(event, [_full(told, *places) for places in _PATHS[event]])
 
-    def _touched(self, event: str, paths: list[str]) -> None:
+    def _touched(self, event: str, paths: list[str], *, reads: bool = False) -> None:
+        if reads:
+            paths = [path for path in paths if "/layers/" in path]
         if any(f"{os.path.abspath(path)}/".startswith(self._folders) for path in paths):  # noqa: PTH100
-            self.step(f"{event} {' '.join(paths)}")
+            self.step(f"{event} {' '.join(paths)}", reads=reads)
 
-    def _wrap(self, name: str, *, first_only: bool, of: int = 0) -> None:
+    def _wrap(
+        self, name: str, *, first_only: bool, reads: int | None = None, writes: int | None = None
+    ) -> None:
+        """Have a function noted; `reads` and `writes` are the places of its descriptors."""
         real = getattr(os, name)
+        both = ((reads, True), (writes, False))
+        places = [(place, is_read) for place, is_read in both if place is not None]
 
         def watched(*arguments: Any, **named: Any) -> Any:
-            fd = arguments[of]
-            if self._armed is not None and not (first_only and (name, fd) in self._written):
-                self._written.add((name, fd))
-                self._touched(f"os.{name}", [_of_descriptor(fd)])
+            for place, is_read in places:
+                key = (name, place, arguments[place])
+                if self._armed is not None and not (first_only and key in self._touched_before):
+                    self._touched_before.add(key)
+                    self._touched(f"os.{name}", [_of_descriptor(key[-1])], reads=is_read)
             return real(*arguments, **named)
 
         setattr(os, name, watched)
@@ -164,5 +176,9 @@ def _error(kind: Kind, what: str) -> Exception:
         failed = sqlite3.OperationalError("the disk fails, as it was told to")
         failed.sqlite_errorcode = sqlite3.SQLITE_FULL if kind is Kind.FULL else sqlite3.SQLITE_IOERR
         return failed
+    if kind is Kind.UNREADABLE:
+        event, _, path = what.partition(" ")
+        # Of a file that is open the system does not say which it was.
+        return OSError(errno.EIO, os.strerror(errno.EIO), *([path] if event == "open" else []))
     number = errno.ENOSPC if kind is Kind.FULL else errno.EIO
     return OSError(number, os.strerror(number), what)

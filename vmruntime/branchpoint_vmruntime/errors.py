@@ -25,7 +25,7 @@ BranchpointError
 │   ├── UnknownOutcomeError    it was begun, and nobody knows whether it took effect
 │   └── TransferError          a file could not be brought in or out; nothing of it remains
 ├── CheckpointError            a checkpoint could not be written: nothing of it remains
-├── DamagedError               saved data is not what was written
+├── DamagedError               saved data is not what was written, or cannot be read
 ├── IncompatibleError          saved under another QEMU, accelerator, CPU, size or image
 ├── SessionBusyError           another process owns the session, or an operation is running
 └── OwnerSilentError           the process that owns the session is there and does not answer
@@ -154,7 +154,7 @@ class CheckpointError(BranchpointError):
 
 
 class DamagedError(BranchpointError):
-    """Saved data is not what was written."""
+    """Saved data is not what was written, or cannot be read."""
 
 
 class IncompatibleError(BranchpointError):
