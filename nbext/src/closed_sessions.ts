@@ -1,11 +1,22 @@
-/** The list below the tree: sessions whose notebooks are closed, one of which can be looked at. */
+/**
+ * The list below the tree: sessions whose notebooks are closed, one of which can be looked at. Their
+ * kernels may run still: JupyterLab ends none when a notebook is closed.
+ */
 import type { SessionOverview } from './api';
+import type { KernelKind } from './follow';
 import { arrange, el, Written } from './lineage/dom';
 import { counted, size, when } from './lineage/formats';
 
 export interface ClosedSessionsOptions {
   /** Show the tree of one. */
   choose(session: SessionOverview): void;
+}
+
+/** What is known of a notebook of this page; a FollowedNotebook is one. */
+export interface OpenNotebook {
+  kernel: KernelKind;
+  lineage: { session: string } | null;
+  panel: { context: { localPath: string } };
 }
 
 interface Row {
@@ -25,7 +36,7 @@ export class ClosedSessions {
   private sessions: readonly SessionOverview[] = [];
 
   constructor(private readonly options: ClosedSessionsOptions) {
-    const heading = el('h2', 'bp-Closed-heading', 'Sessions of closed notebooks');
+    const heading = el('h2', 'bp-Closed-heading', 'Other sessions');
     this.node.append(heading, this.list, this.empty);
   }
 
@@ -80,6 +91,20 @@ export class ClosedSessions {
   }
 }
 
+/** Those that no notebook of this page has, newest first. */
+export function notShown(
+  sessions: readonly SessionOverview[],
+  notebooks: readonly OpenNotebook[]
+): SessionOverview[] {
+  const ids = new Set(notebooks.map(({ lineage }) => lineage?.session));
+  // One whose kernel is just beginning is not known to have the session that it will have.
+  const beginning = notebooks.filter(
+    ({ kernel, lineage }) => lineage === null && kernel !== 'other'
+  );
+  const paths = new Set<string | null>(beginning.map(({ panel }) => panel.context.localPath));
+  return sessions.filter(({ id, path }) => !ids.has(id) && !paths.has(path)).toReversed();
+}
+
 /** The file and the folder of a session's notebook, as the server names them if it is one of its. */
 export function placeOf({ key, path }: Pick<SessionOverview, 'key' | 'path'>): {
   name: string;
@@ -95,6 +120,9 @@ function factsOf(session: SessionOverview): string {
   const parts = [counted(session.checkpoints, 'checkpoint'), size(session.disk_bytes)];
   if (session.newest_at !== null) {
     parts.unshift(when(session.newest_at));
+  }
+  if (session.open) {
+    parts.unshift('running');
   }
   return parts.join(' · ');
 }

@@ -1,4 +1,4 @@
-/** The panel in the side bar: the tree of the notebook in front, and sessions of closed notebooks. */
+/** The panel in the side bar: the tree of the notebook in front, and all other sessions. */
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
@@ -11,7 +11,7 @@ import { Poll } from '@lumino/polling';
 import { Widget } from '@lumino/widgets';
 import { COMMANDS, PageLineage } from './acting';
 import type { ServerLineage, SessionOverview } from './api';
-import { ClosedSessions, placeOf } from './closed_sessions';
+import { ClosedSessions, notShown, placeOf } from './closed_sessions';
 import { type FollowedNotebook, IFollowing } from './follow';
 import { lineageIcon } from './icons';
 import type { Zoom } from './lineage/controls';
@@ -21,11 +21,11 @@ import { LineageTree } from './lineage/tree';
 import { IPreferences } from './preferences';
 import { currentBranch, memoryWords, sessionState, stateSentence } from './words';
 
-/** In milliseconds: how often the list is looked at while it is seen. */
-const LIST_EVERY = 10_000;
-const LIST_LATEST = 60_000;
+/** In milliseconds: how often the list is looked at while it is seen, and while that fails. */
+const LIST_EVERY = 1000;
+const LIST_LATEST = 5000;
 
-/** A closed session that is looked at; `path` is its notebook's, if that is still there. */
+/** A session from the list that is looked at; `path` is its notebook's, if that is still there. */
 interface Chosen {
   session: SessionOverview;
   lineage: ServerLineage;
@@ -46,7 +46,7 @@ export class LineagePanel extends Widget {
   private sessions: readonly SessionOverview[] = [];
   /** The lineage whose tree is drawn, and the tree. */
   private drawn: { lineage: ServerLineage; tree: LineageTree; drop: () => void } | null = null;
-  /** A closed session that was chosen from the list; nothing of a notebook in front is shown then. */
+  /** What was chosen from the list; nothing of a notebook in front is shown then. */
   private chosen: Chosen | null = null;
   private front: FollowedNotebook | null = null;
   private situation = '';
@@ -147,9 +147,10 @@ export class LineagePanel extends Widget {
 
   private refresh(): void {
     const front = this.following.current;
-    const situation = `${front?.kernel} ${front?.lineage?.session} ${front?.view?.owner}`;
+    const owner = `${front?.lineage?.session} ${front?.view?.owner}`;
+    const situation = `${front?.kernel} ${owner} ${front?.connected}`;
     if (situation !== this.situation) {
-      // One that was closed or opened is on the list no longer, or now.
+      // One that was closed or opened is on the list no longer, or now; or the server is back.
       this.situation = situation;
       void this.poll.refresh();
     }
@@ -212,9 +213,10 @@ export class LineagePanel extends Widget {
       this.refresh();
     };
     const open = (): void => void this.commands.execute('docmanager:open', { path });
+    const rests = lineage.view ? lineage.view.owner === null : !session.open;
     this.showHead(lineage.view, lineage.connected);
     this.say(
-      `The session of ${placeOf(session).name}, on record.`,
+      `The session of ${placeOf(session).name}, ${rests ? 'on record' : 'which is running'}.`,
       path === null ? null : { words: 'Open its notebook', follow: open },
       { words: 'Back to the notebook in front', follow: back }
     );
@@ -258,7 +260,7 @@ export class LineagePanel extends Widget {
     }
   }
 
-  /** A closed session has no notebook in this page that could be changed. */
+  /** What was chosen from the list has no notebook in this page that could be changed. */
   private serviceOf(lineage: ServerLineage): LineageService {
     return lineage === this.chosen?.lineage
       ? lineage
@@ -278,9 +280,8 @@ export class LineagePanel extends Widget {
   }
 
   private showList(): void {
-    const inFront = new Set(this.following.all.map(notebook => notebook.lineage?.session));
-    const closed = this.sessions.filter(session => !session.open && !inFront.has(session.id));
-    this.closed.show(closed.toReversed(), this.chosen?.session.id ?? null);
+    const listed = notShown(this.sessions, this.following.all);
+    this.closed.show(listed, this.chosen?.session.id ?? null);
   }
 }
 

@@ -148,6 +148,33 @@ def test_a_closed_notebook_has_its_session_listed_and_is_opened_from_there(
     expect(steering.page.locator(".lm-TabBar-tabLabel", has_text="closed.ipynb")).to_be_visible()
 
 
+def test_a_closed_notebook_whose_kernel_runs_on_is_listed_and_steered_from_there(
+    steer: Steer, lab: JupyterServer
+) -> None:
+    run_behind(lab, "behind.ipynb")
+    steering = steer("before", "x = 1")
+    listed = steering.panel.get_by_role("button", name="behind.ipynb")
+    expect(listed).to_contain_text("running")
+    listed.click()
+    steering.offered("main", "Checkpoint…").click()
+    sheet = steering.panel.locator(".bp-sheet")
+    sheet.get_by_label("Label").fill("afar")
+    sheet.get_by_role("button", name="Save", exact=True).click()
+    expect(steering.row("afar")).to_be_visible()
+    expect(steering.panel.locator(".bp-Panel-words")).to_contain_text("which is running")
+    steering.notebook.picture("panel-running-elsewhere")
+    steering.panel.get_by_role("button", name="Open its notebook").click()
+    expect(listed).to_be_hidden()
+    expect(steering.panel.locator(".bp-Panel-words")).to_be_hidden()
+    expect(steering.row("afar")).to_be_visible()
+    # Its kernel runs on, as JupyterLab has it; what is not saved would be asked about.
+    steering.notebook.save(lab.folder / "behind.ipynb")
+    steering.page.evaluate("window.jupyterapp.commands.execute('application:close')")
+    expect(listed).to_contain_text("running")
+    listed.click()
+    expect(steering.row("afar")).to_be_visible()
+
+
 def test_a_session_that_is_removed_is_shown_no_longer(
     steer: Steer, lab: JupyterServer, home: Home
 ) -> None:
@@ -185,15 +212,20 @@ def test_a_kernel_that_is_being_started_is_said_to_be(steer: Steer) -> None:
     expect(words).to_be_hidden()
 
 
-def close(lab: JupyterServer, name: str) -> None:
-    """Leave behind the session of a notebook that is not open, with a checkpoint `before`."""
+def run_behind(lab: JupyterServer, name: str) -> str:
+    """Have the kernel of a notebook run that is not open, with a checkpoint `before`; its id."""
     write_notebook(lab.folder / name, "x = 1")
     kernel = {"name": "branchpoint"}
     wanted = {"path": name, "name": name, "type": "notebook", "kernel": kernel}
     started = lab.ask("POST", "sessions", wanted).json()
     with lab.connect(started["kernel"]["id"]) as connected:
         connected.run("%checkpoint before")
-    assert lab.ask("DELETE", f"sessions/{started['id']}").ok
+    return started["id"]
+
+
+def close(lab: JupyterServer, name: str) -> None:
+    """Leave behind the session of a notebook that is not open, with a checkpoint `before`."""
+    assert lab.ask("DELETE", f"sessions/{run_behind(lab, name)}").ok
 
 
 def remove(home: Home, name: str) -> None:
