@@ -242,10 +242,12 @@ def live_kernel(session: str, *, cwd: Path, **environment: str) -> Generator[Liv
 
 def qemu_processes(home: Path) -> list[int]:
     """QEMUs on machines of this home, whoever's children they are."""
+    # In QEMU's options a comma is written twice.
+    named = os.fsencode(str(home).replace(",", ",,"))
     return [
         pid
         for pid in _processes()
-        if b"qemu" in (command := command_line(pid)) and str(home).encode() in command
+        if b"qemu" in (command := command_line(pid)) and named in command
     ]
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Generator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import StartKernel
+from tests.support import session_traces as traces
 from tests.support.guest_server import PORT, SERVER, ask
 from tests.support.homes import lend_base, lend_images
 from tests.support.live_kernel import qemu_processes, wait_until
@@ -35,7 +37,13 @@ _TMPFS = Path("/dev/shm")
 @contextmanager
 def commands(home: Home, cwd: Path) -> Generator["Commands"]:
     """Commands in a home, of which no machine is left."""
-    yield Commands(home, cwd)
+    try:
+        yield Commands(home, cwd)
+    except BaseException:
+        # Nobody's children, they would outlive a test that fails, and its home.
+        for pid in (*traces.owners(home), *qemu_processes(home.root)):
+            traces.end(pid, signal.SIGKILL)
+        raise
     assert wait_until(lambda: not qemu_processes(home.root)), "a machine outlived its owner"
 
 
