@@ -101,11 +101,15 @@ class Faults:
 
     def step(self, what: str, *, reads: bool = False) -> None:
         """Note a step; it may end this process, or raise what the disk would."""
-        if self._armed is None or reads is not (self._armed[0] is Kind.UNREADABLE):
+        armed = self._armed
+        if armed is None or reads is not (armed[0] is Kind.UNREADABLE):
             return
         with self._lock:
+            if self._armed is not armed:
+                # Disarmed meanwhile: a thread in the background is nobody's attempt.
+                return
             self.steps.append(what)
-            kind, at = self._armed
+            kind, at = armed
             here = at in what if isinstance(at, str) else len(self.steps) == at
             later = bool(self.struck) and kind in (Kind.FULL, Kind.DEAD)
             if not later and (self.struck or not here):

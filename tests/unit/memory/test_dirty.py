@@ -2,8 +2,11 @@
 
 import mmap
 import os
+import signal
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -123,6 +126,32 @@ def test_a_process_that_is_gone_is_an_error_of_the_machine(image: Path) -> None:
     os.waitpid(child, 0)
     with pytest.raises(MachineError, match="has ended"):
         dirty_runs(child, image)
+
+
+@pytest.mark.parametrize("reaped", [False, True])
+@pytest.mark.parametrize("scan", [vars(dirty)["_scan"], without_the_scan], ids=["scan", "table"])
+def test_a_process_that_ends_once_its_mappings_are_known_is_no_process_that_wrote_nothing(
+    image: Path,
+    reaped: bool,  # noqa: FBT001 (a parameter of the test)
+    scan: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child = os.posix_spawn("/bin/sleep", ["sleep", "600"], {})
+    mapping = vars(dirty)["_Mapping"](1 << 30, (1 << 30) + PAGES * PAGE, 0)
+
+    def ends_then(*_: object) -> list[Any]:
+        os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        if reaped:
+            os.waitpid(child, 0)
+        return [mapping]
+
+    monkeypatch.setattr(dirty, "_mappings", ends_then)
+    monkeypatch.setattr(dirty, "_scan", scan)
+    with pytest.raises(MachineError, match="has ended"):
+        dirty_runs(child, image)
+    if not reaped:
+        os.waitpid(child, 0)
 
 
 def test_memory_of_a_process_that_is_gone_cannot_be_copied(image: Path) -> None:

@@ -52,28 +52,21 @@ class _Mapping:
 def dirty_runs(pid: int, image: Path) -> list[Run]:
     """The pages of `image` that the process has written since it mapped it.
 
-    MachineError if it does not map it at all: that must never pass for having written nothing.
+    MachineError if it does not map it at all, or ends meanwhile: that must never pass for having
+    written nothing.
     """
     try:
         mappings = list(_mappings(pid, image))
+        if not mappings:
+            raise MachineError(f"process {pid} does not map {image}: what it wrote cannot be told")
+        with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
+            return [
+                Run(first, mapping.offset + first - mapping.first, last - first)
+                for mapping in mappings
+                for first, last in _regions(pagemap.fileno(), mapping)
+            ]
     except (FileNotFoundError, ProcessLookupError) as error:
         raise MachineError(f"process {pid} has ended: what it wrote cannot be told") from error
-    if not mappings:
-        raise MachineError(f"process {pid} does not map {image}: what it wrote cannot be told")
-    with Path(f"/proc/{pid}/pagemap").open("rb", buffering=0) as pagemap:
-        runs: list[Run] = []
-        for mapping in mappings:
-            try:
-                regions = list(_scan(pagemap.fileno(), mapping))
-            except OSError:
-                # Kernels before 6.7 have no PAGEMAP_SCAN; the table itself says the same, only
-                # slower.
-                regions = list(_read_table(pagemap.fileno(), mapping))
-            runs += [
-                Run(first, mapping.offset + first - mapping.first, last - first)
-                for first, last in regions
-            ]
-        return runs
 
 
 def total_size(runs: Sequence[Run]) -> int:
@@ -90,6 +83,16 @@ def _mappings(pid: int, image: Path) -> Iterator[_Mapping]:
         if len(fields) == 6 and fields[5] == name:
             first, last = (int(part, 16) for part in fields[0].split(b"-"))
             yield _Mapping(first, last, int(fields[2], 16))
+
+
+def _regions(pagemap: int, mapping: _Mapping) -> list[tuple[int, int]]:
+    try:
+        return list(_scan(pagemap, mapping))
+    except ProcessLookupError:
+        raise
+    except OSError:
+        # Kernels before 6.7 have no PAGEMAP_SCAN; the table itself says the same, only slower.
+        return list(_read_table(pagemap, mapping))
 
 
 def _scan(pagemap: int, mapping: _Mapping) -> Iterator[tuple[int, int]]:
@@ -115,7 +118,11 @@ def _scan(pagemap: int, mapping: _Mapping) -> Iterator[tuple[int, int]]:
 def _read_table(pagemap: int, mapping: _Mapping) -> Iterator[tuple[int, int]]:
     """Ranges of written pages, from the table: bit 63 present, 62 swapped, 61 page of a file."""
     size = (mapping.last - mapping.first) // PAGE * 8
-    entries = np.frombuffer(os.pread(pagemap, size, mapping.first // PAGE * 8), dtype="<u8")
+    table = os.pread(pagemap, size, mapping.first // PAGE * 8)
+    if len(table) < size:
+        # Of a process that has ended the table is empty, which is no error to the kernel.
+        raise ProcessLookupError("the table of its pages has an end")
+    entries = np.frombuffer(table, dtype="<u8")
     present = (entries >> np.uint64(63)) & np.uint64(1)
     swapped = (entries >> np.uint64(62)) & np.uint64(1)
     of_file = (entries >> np.uint64(61)) & np.uint64(1)
