@@ -17,10 +17,10 @@ from branchpoint_kernel.relay import Opened, Opening, Relay
 from branchpoint_kernel.returning import Returning
 from branchpoint_kernel.sockets import Connection, front_end
 from branchpoint_vmruntime.claiming import as_key
-from branchpoint_vmruntime.control_ops import BY_KERNEL
 from branchpoint_vmruntime.entering import enter
 from branchpoint_vmruntime.image.progress import Progress
 from branchpoint_vmruntime.manifest import NOTEBOOK_SUFFIX, Manifest
+from branchpoint_vmruntime.ownership import BY_KERNEL
 from branchpoint_vmruntime.runtime import Runtime
 
 PARENT_POLL_S = 0.5

@@ -359,7 +359,7 @@ class LineageHost:
             raise UsageError(f"{op!r} cannot be asked for here", hint=f"these can: {allowed}")
         if op not in self._session.answers:
             raise UsageError(f"{op} cannot be asked of this session")
-        return await self._session.answers[op](fields)
+        return await self._session.answers[op]({**fields, "asked": "widget"})
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         beside(self._tasks, work, "a message to the lineage view", name="lineage view")

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from branchpoint_vmruntime.branch_seam import Branch
@@ -24,7 +24,6 @@ from branchpoint_vmruntime.control_facts import (
     KeepFacts,
     Lent,
     OpenSession,
-    OwnerKind,
     PauseFacts,
     ResumeFacts,
     RollbackFacts,
@@ -49,6 +48,7 @@ from branchpoint_vmruntime.errors import (
 )
 from branchpoint_vmruntime.lineage import BranchState, Checkpoint, SessionRecord
 from branchpoint_vmruntime.outside.forwarding import Forwards
+from branchpoint_vmruntime.ownership import BY_KERNEL, Ownership
 from branchpoint_vmruntime.reports import ForkReport, PauseReport
 from branchpoint_vmruntime.session import Session, nothing_runs
 from branchpoint_vmruntime.turn_in_time import in_time
@@ -56,29 +56,6 @@ from branchpoint_vmruntime.view_ops import ViewOps
 from branchpoint_vmruntime.viewing import branch_facts
 
 Request = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
-    """What has a session open. `end` has it end the session; None: it does not do that when asked.
-
-    `why_not` says so then, and `instead` what ends the session. Once it is `ended` nothing more is
-    done. `alone`: if another process has that session open, none beside it is opened instead.
-    """
-
-    kind: OwnerKind = OwnerKind.SCRIPT
-    alone: bool = False
-    end: Callable[[], None] | None = None
-    ended: Callable[[], bool] = bool
-    why_not: str = "a script has that session open"
-    instead: str = "it is closed when the script ends"
-
-
-BY_KERNEL = Ownership(
-    kind=OwnerKind.KERNEL,
-    why_not="a notebook's kernel has that session open",
-    instead="shut the kernel down in Jupyter; the session's checkpoints stay",
-)
 
 
 def handlers_for(
@@ -149,13 +126,19 @@ class ControlOps:
             async with self._turn(optional_seconds(request, "by")):
                 with self._session.changes.doing(op, self._about(request)):
                     answer = await handler(request)
-            told = {"came_back": self._session.came_back, "notices": self._session.notices}
-            beside = {name: list(each) for name, each in told.items() if each}
-            for each in told.values():
-                each.clear()
-            return {**answer, **beside}
+            return {**answer, **self._beside(request)}
 
         return one_after_another
+
+    def _beside(self, request: Request) -> Mapping[str, Any]:
+        """What else is to be told, once; a page shows nothing of it, and leaves it to a cell."""
+        if optional_text(request, "asked") is not None:
+            return {}
+        told = {"came_back": self._session.came_back, "notices": self._session.notices}
+        taken = {name: list(each) for name, each in told.items() if each}
+        for each in told.values():
+            each.clear()
+        return taken
 
     @asynccontextmanager
     async def _turn(self, by: float | None = None) -> AsyncGenerator[None]:

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from branchpoint_vmruntime.control_facts import OpenSession, OwnerKind, to_json
-from branchpoint_vmruntime.control_ops import Ownership, save_all
+from branchpoint_vmruntime.control_ops import save_all
 from branchpoint_vmruntime.entering import enter
 from branchpoint_vmruntime.errors import BranchpointError, BudgetError
 from branchpoint_vmruntime.home import Home
 from branchpoint_vmruntime.manifest import Manifest
+from branchpoint_vmruntime.ownership import Ownership
 from branchpoint_vmruntime.refusals import refusal_of
 from branchpoint_vmruntime.runtime import Runtime
 from branchpoint_vmruntime.session import Session

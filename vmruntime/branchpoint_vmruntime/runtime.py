@@ -14,7 +14,7 @@ from branchpoint_vmruntime.accelerator import Accelerator, choose_accelerator
 from branchpoint_vmruntime.borrowers import HomeBorrowers
 from branchpoint_vmruntime.borrowing import settle, take_up
 from branchpoint_vmruntime.claiming import claim
-from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
+from branchpoint_vmruntime.control_ops import ControlOps, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
 from branchpoint_vmruntime.errors import HostError, StorageError
 from branchpoint_vmruntime.exec_control import exec_upgrade
@@ -35,6 +35,7 @@ from branchpoint_vmruntime.memory.flat import FlatImages
 from branchpoint_vmruntime.opening import open_session
 from branchpoint_vmruntime.outside.outside import open_outside
 from branchpoint_vmruntime.owned_session import OwnedSession
+from branchpoint_vmruntime.ownership import Ownership
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.removal import forgotten_unless_opened
 from branchpoint_vmruntime.spec import Emulator

@@ -10,9 +10,10 @@ from pathlib import Path
 from tests.support.fake_workshop import FakeWorkshop, office
 
 from branchpoint_vmruntime.control_facts import OwnerKind
-from branchpoint_vmruntime.control_ops import BY_KERNEL, ControlOps, Ownership, handlers_for
+from branchpoint_vmruntime.control_ops import ControlOps, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
 from branchpoint_vmruntime.home import Home
+from branchpoint_vmruntime.ownership import BY_KERNEL, Ownership
 from branchpoint_vmruntime.session import Session
 
 ID = "s-1"

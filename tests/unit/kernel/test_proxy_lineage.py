@@ -135,7 +135,7 @@ async def test_what_is_asked_for_is_done_and_answered_with_its_number() -> None:
         notebook.session.answers["fork"] = fork
         done = await page.act("fork", count=2)
         assert done == {"id": page.last, "done": {"total_ms": 5}}
-        assert asked == [{"count": 2}]
+        assert asked == [{"count": 2, "asked": "widget"}]
 
 
 @in_a_loop

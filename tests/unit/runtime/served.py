@@ -10,9 +10,10 @@ from tests.support.fake_workshop import FakeWorkshop, Office, office
 
 from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.control_facts import OwnerKind
-from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
+from branchpoint_vmruntime.control_ops import ControlOps, handlers_for
 from branchpoint_vmruntime.control_socket import ControlServer
 from branchpoint_vmruntime.owned_session import OwnedSession
+from branchpoint_vmruntime.ownership import Ownership
 from branchpoint_vmruntime.results import RunResult
 from branchpoint_vmruntime.session_control import SessionControl
 

@@ -9,10 +9,11 @@ from tests.support.front_end import in_a_loop
 from tests.unit.runtime.served import HeldRuns, asked, served
 
 from branchpoint_vmruntime.control_facts import OwnerKind
-from branchpoint_vmruntime.control_ops import BY_KERNEL, save_all
+from branchpoint_vmruntime.control_ops import save_all
 from branchpoint_vmruntime.control_socket import ControlClient
 from branchpoint_vmruntime.errors import FreezeError, SessionBusyError, UsageError
 from branchpoint_vmruntime.lineage import BranchState
+from branchpoint_vmruntime.ownership import BY_KERNEL
 from branchpoint_vmruntime.session_control import SessionControl
 
 

@@ -267,6 +267,19 @@ async def test_a_turn_is_waited_for_however_long_and_what_came_back_in_it_is_tol
 
 
 @in_a_loop
+async def test_what_is_to_be_told_besides_is_left_to_a_cell_where_a_page_asks(
+    tmp_path: Path,
+) -> None:
+    async with asked(tmp_path) as (there, control), ControlClient(there.socket) as page:
+        there.session.notices.append("over the budget of the store: removed one")
+        assert "notices" not in await page.ask("checkpoint", asked="page")
+        assert len(there.session.notices) == 1
+        await control.checkpoint()
+        assert control.notices == ["over the budget of the store: removed one"]
+        assert there.session.notices == []
+
+
+@in_a_loop
 async def test_a_client_that_hangs_up_calls_nothing_off(tmp_path: Path) -> None:
     async with served(tmp_path) as there:
         there.workshop.wake_holds["a"] = go = asyncio.Event()

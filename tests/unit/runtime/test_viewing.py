@@ -16,7 +16,7 @@ from branchpoint_vmruntime.branch import OwnedBranch
 from branchpoint_vmruntime.branch_seam import MemoryUse
 from branchpoint_vmruntime.cell_lines import SHOWN_SOURCE
 from branchpoint_vmruntime.control_facts import OwnerKind, from_json, to_json
-from branchpoint_vmruntime.control_ops import ControlOps, Ownership, handlers_for
+from branchpoint_vmruntime.control_ops import ControlOps, handlers_for
 from branchpoint_vmruntime.control_socket import MAX_ANSWER_BYTES, ControlServer
 from branchpoint_vmruntime.errors import UnknownNameError, UsageError
 from branchpoint_vmruntime.home import Home
@@ -32,6 +32,7 @@ from branchpoint_vmruntime.lineage import (
 )
 from branchpoint_vmruntime.lineage_view import LineageView, RanCell
 from branchpoint_vmruntime.outside import stopping
+from branchpoint_vmruntime.ownership import Ownership
 from branchpoint_vmruntime.session_control import SessionControl
 from branchpoint_vmruntime.viewing import view_of, view_on_record
 

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED = "store.json"
 _MOST_NAMED = 12
+_OVER = "over the budget of the store: "
 
 
 class Keeping:
@@ -29,6 +30,7 @@ class Keeping:
         self._register = register
         self._workshop = workshop
         self._unmet: tuple[str, ...] = ()
+        self._untold = _Gone()
         self.notices: list[str] = []
 
     async def collect(self, taken: Checkpoint) -> None:
@@ -50,15 +52,22 @@ class Keeping:
         await self._workshop.remove(gone)
         if gone:
             freed = sum(v.bytes for v in found.removed if v.checkpoint in gone)
-            self._notice(f"removed {_named(gone)}; {freed / 1e6:.1f} MB are free")
+            log.warning("%s", _Gone().and_these(gone, freed).words)
+            self._notice_gone(gone, freed)
         # Once: it stays so until something is unpinned, dropped or labelled otherwise.
         if found.unmet and not self._unmet:
-            self._notice(f"nothing more can go: {'; '.join(found.unmet)}")
+            self.notices.append(f"{_OVER}nothing more can go: {'; '.join(found.unmet)}")
+            log.warning("%s", self.notices[-1])
         self._unmet = found.unmet
 
-    def _notice(self, words: str) -> None:
-        self.notices.append(f"over the budget of the store: {words}")
-        log.warning("%s", self.notices[-1])
+    def _notice_gone(self, gone: Sequence[Checkpoint], freed_bytes: int) -> None:
+        """One notice of all that went since the last was told: each cell may remove one more."""
+        if self._untold.words in self.notices:
+            self.notices.remove(self._untold.words)
+        else:
+            self._untold = _Gone()
+        self._untold = self._untold.and_these(gone, freed_bytes)
+        self.notices.append(self._untold.words)
 
     def _planned(self, taken: Checkpoint) -> Plan:
         return plan(
@@ -74,10 +83,25 @@ class Keeping:
         )
 
 
-def _named(gone: Sequence[Checkpoint]) -> str:
-    names = [each.label or each.id for each in gone[:_MOST_NAMED]]
-    more = len(gone) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """How many checkpoints were removed, the names of the first, and what that freed."""
+
+    names: tuple[str, ...] = ()
+    count: int = 0
+    freed_bytes: int = 0
+
+    def and_these(self, gone: Sequence[Checkpoint], freed_bytes: int) -> "_Gone":
+        """With those that went besides."""
+        names = (*self.names, *(each.label or each.id for each in gone))[:_MOST_NAMED]
+        return _Gone(names, self.count + len(gone), self.freed_bytes + freed_bytes)
+
+    @property
+    def words(self) -> str:
+        """As it is told."""
+        more = self.count - len(self.names)
+        names = ", ".join(self.names) + (f" and {more} more" if more else "")
+        return f"{_OVER}removed {names}; {self.freed_bytes / 1e6:.1f} MB are free"
 
 
 def remember(folder: Path, budgets: StoreBudgets) -> None:
