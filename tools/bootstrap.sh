@@ -86,7 +86,8 @@ link_data_files() {
 link() {
     mkdir -p "$(dirname ".venv/$2")"
     rm -rf ".venv/$2"
-    ln -s "$PWD/$1" ".venv/$2"
+    # Never into what another set-up has just linked there.
+    ln -sfnT "$PWD/$1" ".venv/$2"
 }
 
 # The node of the package index, at hand beside pip. A wheel holds no links, so npm's own is lost.

@@ -36,6 +36,10 @@ class Renames:
     def __init__(self, server: Any) -> None:
         self._server = server
         self._opening: set[asyncio.Task[None]] = set()
+        # By the kernel that is to open it: a session's key then, and that of where its notebook is.
+        self._awaited: dict[str, tuple[str, str]] = {}
+        # Each is heard in a task of its own, and the second begins where the first has ended.
+        self._in_turn = asyncio.Lock()
 
     async def heard(self, logger: Any, schema_id: str, data: dict[str, Any]) -> None:
         """Something is called otherwise now, or something else was done."""
@@ -44,7 +48,8 @@ class Renames:
             return
         old, new = (str(data.get(it, "")).strip("/") for it in ("source_path", "path"))
         try:
-            await self._follow(old, new)
+            async with self._in_turn:
+                await self._follow(old, new)
         except (BranchpointError, OSError) as error:
             _log.warning("%r, now %r, may have lost its session: %s", old, new, error)
 
@@ -61,15 +66,17 @@ class Renames:
     async def _follow(self, old: str, new: str) -> None:
         home = Home.default()
         before, after = self._place(old), self._place(new)
+        # Looked up first: the page tells the server of the new name as soon as it has it.
+        running = await self._running(old)
         renamed = await asyncio.to_thread(follow_path, home, before, after)
         for error in renamed.refused:
             _log.warning("%r, now %r, has lost its session: %s; %s", old, new, error, error.hint)
         moved = {it.key for it in renamed.sessions}
-        for model in await self._running(old):
+        for model in running:
             rest = model["path"].strip("/")[len(old) :]
             was, now = as_key(before + rest), as_key(after + rest)
             if now in moved or not renamed.refused:
-                await self._restart_as(model["id"], new + rest)
+                await self._restart_as(model, new + rest)
             if now not in moved:
                 self._once_open(home, model["kernel"]["id"], was, now)
         await tell(home, renamed)
@@ -86,28 +93,43 @@ class Renames:
         there = [it for it in models if f"{it['path'].strip('/')}/".startswith(f"{old}/")]
         return [it for it in there if is_ours(kernels.get_kernel(it["kernel"]["id"]))]
 
-    async def _restart_as(self, session: str, path: str) -> None:
-        """Have a kernel be told the new name when it is restarted, as JupyterLab has it as well."""
-        name = path.rpartition("/")[2]
+    async def _restart_as(self, model: dict[str, Any], path: str) -> None:
+        """Have a kernel be told the new name when it is restarted, and start where that is."""
+        folder, _, name = path.rpartition("/")
         # It may have been closed meanwhile.
         with suppress(HTTPError):
-            await self._server.session_manager.update_session(session, path=path, name=name)
+            await self._server.session_manager.update_session(model["id"], path=path, name=name)
+            kernels = self._server.kernel_manager
+            launch = getattr(kernels.get_kernel(model["kernel"]["id"]), "_launch_args", None)
+            # jupyter_client 8.10 changes the environment of a restart when it is asked to, and
+            # leaves the folder: one that is not there any more ends the kernel for good.
+            if isinstance(launch, dict) and "cwd" in launch:
+                launch["cwd"] = kernels.cwd_for_path(folder)
 
     def _once_open(self, home: Home, kernel: str, was: str, now: str) -> None:
         """Have the session that a kernel is still to open be found where its notebook is now."""
-        task = asyncio.create_task(self._follow_opened(home, kernel, was, now))
+        if kernel in self._awaited:
+            # Renamed once more meanwhile: it opens under the name it was started with.
+            self._awaited[kernel] = self._awaited[kernel][0], now
+            return
+        self._awaited[kernel] = was, now
+        task = asyncio.create_task(self._follow_opened(home, kernel))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _follow_opened(self, home: Home, kernel: str, was: str, now: str) -> None:
+    async def _follow_opened(self, home: Home, kernel: str) -> None:
         try:
             async with asyncio.timeout(_OPENS_WITHIN_S):
                 found = await self._opened(home, kernel)
-            if found is not None and (found.key == was or found.key.startswith(f"{was} (")):
-                key = now + found.key[len(was) :]
-                await tell(home, await asyncio.to_thread(rename_session, home, found.id, key))
+            async with self._in_turn:
+                was, now = self._awaited[kernel]
+                if found is not None and (found.key == was or found.key.startswith(f"{was} (")):
+                    key = now + found.key[len(was) :]
+                    await tell(home, await asyncio.to_thread(rename_session, home, found.id, key))
         except (TimeoutError, BranchpointError, OSError) as error:
-            _log.warning("%r, now %r, may have lost its session: %s", was, now, error)
+            _log.warning("%r, now %r, may have lost its session: %s", *self._awaited[kernel], error)
+        finally:
+            del self._awaited[kernel]
 
     async def _opened(self, home: Home, kernel: str) -> OpenSession | None:
         """The session that a kernel has open, once it has; None if it ends before."""

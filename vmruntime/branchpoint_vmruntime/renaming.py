@@ -33,7 +33,7 @@ class Renamed:
     """
 
     sessions: tuple[SessionRecord, ...] = ()
-    refused: tuple[NameTakenError, ...] = ()
+    refused: tuple[BranchpointError, ...] = ()
     shown_by: frozenset[SessionId] = frozenset()
 
 
@@ -88,11 +88,12 @@ def _rekeyed(
 ) -> Renamed:
     """Each group as one step; with `strict` what is refused is raised."""
     found: list[SessionRecord] = []
-    refused: list[NameTakenError] = []
+    refused: list[BranchpointError] = []
     for keys in groups:
         try:
             found += _rekeyed_together(home, journal, keys)
-        except NameTakenError as error:
+        except BranchpointError as error:
+            # One notebook of a folder, or a disk without room for one, is not all the others.
             if strict:
                 raise
             refused.append(error)

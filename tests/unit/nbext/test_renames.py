@@ -112,6 +112,7 @@ class Fake:
     path: str
     argv: list[str] = field(default_factory=lambda: OURS)
     restarts_as: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    launch: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def kernel_manager(self) -> "Fake":
@@ -130,13 +131,14 @@ class Fake:
     def get_kernel(self, kernel: str) -> Any:
         del kernel
         spec, provisioner = SimpleNamespace(argv=self.argv), SimpleNamespace(pid=42)
-        return SimpleNamespace(kernel_spec=spec, provisioner=provisioner)
+        return SimpleNamespace(kernel_spec=spec, provisioner=provisioner, _launch_args=self.launch)
 
     async def list_sessions(self) -> list[Mapping[str, Any]]:
         return [{"id": "j", "path": self.path, "name": "x", "kernel": {"id": "k"}}]
 
     async def update_session(self, session: str, *, path: str, name: str) -> None:
         assert session == "j"
+        self.path = path
         self.restarts_as.append((path, name))
 
 
@@ -160,9 +162,10 @@ async def test_a_kernel_is_told_the_new_name_when_it_is_restarted(
 ) -> None:
     with Journal.open(own_home.database) as journal:
         journal.add_session(a_session("s-1", str(tmp_path / "ideas/a.ipynb")))
-    server = Fake(tmp_path, "ideas/a.ipynb")
+    server = Fake(tmp_path, "ideas/a.ipynb", launch={"cwd": str(tmp_path / "ideas")})
     await heard(Renames(server), "ideas", "plans")
     assert server.restarts_as == [("plans/a.ipynb", "a.ipynb")]
+    assert server.launch["cwd"] == str(tmp_path / "plans")
 
 
 @in_a_loop
@@ -225,3 +228,27 @@ async def test_a_kernel_that_opens_its_session_after_the_renaming_keeps_it(
         await asyncio.wait_for(it.wait(), PATIENCE_S)
         (found,) = journal.sessions()
     assert found.key == str(tmp_path / "b.ipynb (2)")
+
+
+@pytest.mark.parametrize(("then", "at_last"), [("c.ipynb", "c.ipynb"), ("a.ipynb", "a.ipynb")])
+@in_a_loop
+async def test_a_notebook_that_is_renamed_twice_while_its_kernel_starts_is_where_it_is_at_last(
+    own_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str, at_last: str
+) -> None:
+    was, opens = str(tmp_path / "a.ipynb"), asyncio.Event()
+
+    async def open_session_of(home: Home, pid: int) -> OpenSession | None:
+        assert home == own_home
+        await opens.wait()
+        return OpenSession(id="s-1", key=was, pid=pid)
+
+    monkeypatch.setattr(renames, "open_session_of", open_session_of)
+    it = Renames(Fake(tmp_path, "a.ipynb"))
+    await heard(it, "a.ipynb", "b.ipynb")
+    await heard(it, "b.ipynb", then)
+    with Journal.open(own_home.database) as journal:
+        journal.add_session(a_session("s-1", was))
+        opens.set()
+        await asyncio.wait_for(it.wait(), PATIENCE_S)
+        (found,) = journal.sessions()
+    assert found.key == str(tmp_path / at_last)

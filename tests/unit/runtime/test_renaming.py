@@ -1,6 +1,6 @@
 """A notebook that is called otherwise keeps its session, closed or open, and whatever it lent."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,10 @@ from tests.unit.runtime.lent import KEY, LENDER
 from tests.unit.runtime.served import served
 
 from branchpoint_vmruntime.borrowing import lend_on_record, take_up
-from branchpoint_vmruntime.errors import NameTakenError, UnknownNameError
+from branchpoint_vmruntime.errors import NameTakenError, StorageError, UnknownNameError
 from branchpoint_vmruntime.folder_lock import locked
 from branchpoint_vmruntime.home import Home
-from branchpoint_vmruntime.lineage import BranchState, SessionId
+from branchpoint_vmruntime.lineage import BranchState, SessionId, SessionRecord
 from branchpoint_vmruntime.lineage.journal import Journal
 from branchpoint_vmruntime.removal import remove_session
 from branchpoint_vmruntime.renaming import Renamed, follow_path, rename_session, tell
@@ -96,6 +96,23 @@ def test_a_notebook_whose_new_name_has_a_session_stays_with_all_beside_it_and_ot
     (refused,) = renamed.refused
     assert str(refused) == "there is already a session '/n/b/one.ipynb (2)'"
     assert "branchpoint rm '/n/b/one.ipynb (2)'" in refused.hint
+
+
+def test_one_that_cannot_be_written_keeps_no_other_of_its_folder_from_going(
+    home: Home, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_sessions(journal, "/n/a/one.ipynb", "/n/a/two.ipynb", "/n/a/three.ipynb")
+    real = Journal.rekey
+
+    def rekey(it: Journal, keys: Mapping[SessionId, str]) -> list[SessionRecord]:
+        if SessionId("s-2") in keys:
+            raise StorageError("the disk is full")
+        return real(it, keys)
+
+    monkeypatch.setattr(Journal, "rekey", rekey)
+    renamed = follow_path(home, "/n/a", "/n/b")
+    assert keys(journal) == ["/n/b/one.ipynb", "/n/a/two.ipynb", "/n/b/three.ipynb"]
+    assert [str(error) for error in renamed.refused] == ["the disk is full"]
 
 
 def test_a_session_that_has_saved_nothing_gives_way(home: Home, journal: Journal) -> None:
