@@ -28,6 +28,8 @@ import branchpoint_vmruntime
 from branchpoint_vmruntime import Manifest, Runtime
 from branchpoint_vmruntime.home import Home
 
+_OF_A_PAGE_S = 1200
+
 
 def pytest_configure() -> None:
     """Have this checkout tested, wherever that is, and by Control-C stopped as at a terminal."""
@@ -42,6 +44,10 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no worker is left with a long module at the end."""
     items.sort(key=lambda item: [item.get_closest_marker(it) is None for it in ("browser", "vm")])
+    for item in items:
+        # A server, a browser and machines are begun within the time of the first that needs them.
+        if item.get_closest_marker("browser") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_OF_A_PAGE_S))
 
 
 @pytest.fixture(scope="session")

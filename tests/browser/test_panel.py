@@ -17,6 +17,10 @@ from branchpoint_vmruntime.removal import remove_session
 
 pytestmark = [pytest.mark.vm, pytest.mark.browser]
 
+_KNOWS_THE_LANGUAGE = """() =>
+  window.jupyterapp.shell.currentWidget?.model?.getMetadata('language_info')?.version
+"""
+
 WHERE = "import branchpoint; print('on', branchpoint.identity().name)"
 LEFT = "Ran on a future that was left"
 
@@ -167,7 +171,9 @@ def test_a_closed_notebook_whose_kernel_runs_on_is_listed_and_steered_from_there
     expect(listed).to_be_hidden()
     expect(steering.panel.locator(".bp-Panel-words")).to_be_hidden()
     expect(steering.row("afar")).to_be_visible()
-    # Its kernel runs on, as JupyterLab has it; what is not saved would be asked about.
+    # Its kernel runs on, as JupyterLab has it; what is not saved would be asked about, such as its
+    # language, which the page notes in the notebook once it has heard of it.
+    steering.page.wait_for_function(_KNOWS_THE_LANGUAGE)
     steering.notebook.save(lab.folder / "behind.ipynb")
     steering.page.evaluate("window.jupyterapp.commands.execute('application:close')")
     expect(listed).to_contain_text("running")

@@ -185,9 +185,9 @@ def test_going_back_waits_for_no_look_and_saves_nothing_if_it_is_told_so(here: S
     here.tree.get_by_role("checkbox").uncheck()
     here.asked("Roll back without looking").click()
     here.told("Back at second")
-    expect(here.row("before-rollback-2")).to_have_count(0)
     here.told_by_machine("print('slow' in globals(), n)", "False 1")
     here.shows_the_record()
+    expect(here.row("before-rollback-2")).to_have_count(0)
 
 
 def test_a_branch_is_forked_as_it_is_now(here: Steering) -> None:
