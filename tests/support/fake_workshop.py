@@ -153,6 +153,7 @@ class FakeWorkshop(Workshop):
     awake: defaultdict[str, asyncio.Event] = field(
         default_factory=lambda: defaultdict(asyncio.Event)
     )
+    has_room: bool = True
     brought_together: list[CheckpointId] = field(default_factory=list[CheckpointId])
     asked_together: list[CheckpointId] = field(default_factory=list[CheckpointId])
     image_error: BaseException | None = None
@@ -172,6 +173,10 @@ class FakeWorkshop(Workshop):
 
     async def stand_by(self, tree: Tree, checkpoint: Checkpoint) -> None:
         """Nothing stands by."""
+
+    def has_room_to_spare(self) -> bool:
+        """What the test says."""
+        return self.has_room
 
     async def saved_machine(self, tree: Tree, checkpoint: Checkpoint) -> SavedMachine:
         """Its memory in one file, after what holds that up, unless it is to fail."""

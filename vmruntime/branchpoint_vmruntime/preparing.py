@@ -9,7 +9,7 @@ import logging
 from collections import deque
 
 from branchpoint_vmruntime.errors import BranchpointError
-from branchpoint_vmruntime.lineage import Checkpoint
+from branchpoint_vmruntime.lineage import BranchState, Checkpoint
 from branchpoint_vmruntime.register import Register
 from branchpoint_vmruntime.workshop import Workshop
 
@@ -57,9 +57,18 @@ class Preparing:
     async def _bring_together(self) -> None:
         while self._paused:
             paused = self._paused.popleft()
+            if not (self._is_wanted(paused) and self._workshop.has_room_to_spare()):
+                continue
             # Only a head start: whoever wants the branch does it then, and hears why it cannot be.
             with contextlib.suppress(BranchpointError, OSError):
                 await self._workshop.saved_machine(self._register.tree(), paused)
+
+    def _is_wanted(self, paused: Checkpoint) -> bool:
+        """Whether a branch still rests there: it may have gone on since, or been dropped."""
+        return any(
+            branch.state is BranchState.PAUSED and branch.record.head == paused.id
+            for branch in self._register.branches()
+        )
 
     async def _call_off(self) -> None:
         task, self._task = self._task, None

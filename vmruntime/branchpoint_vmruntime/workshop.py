@@ -6,6 +6,7 @@ Knows no branches. One machine stands by for the checkpoint that is most likely 
 import asyncio
 import contextlib
 import secrets
+import shutil
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ from branchpoint_vmruntime.storage.digests import read_digests
 from branchpoint_vmruntime.store import DISK_PREFIX, Layer, LayerStore
 
 STAND_BY_AFTER_S = 0.3
+# Memories in full that must fit on the disk for one to be made before it is wanted.
+_TO_SPARE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,14 @@ class Workshop:
     def available_bytes(self) -> int:
         """Host memory that more machines could have."""
         return memory().available_bytes
+
+    def has_room_to_spare(self) -> bool:
+        """Whether the disk has room for what is only a head start, and for much else besides."""
+        needed = _TO_SPARE * self._foundation.size.memory_mib << 20
+        try:
+            return shutil.disk_usage(self._live).free > needed
+        except OSError:
+            return False
 
     async def wake(
         self, tree: Tree, checkpoint: Checkpoint, identity: Identity, *, reseed: bool

@@ -53,3 +53,32 @@ async def test_a_session_is_closed_once_what_is_brought_together_is_written(
         workshop.image_hold.set()
         await closing
         assert workshop.brought_together == [paused]
+
+
+@in_a_loop
+async def test_on_a_disk_that_is_short_nothing_is_brought_together_before_it_is_wanted(
+    tmp_path: Path,
+) -> None:
+    workshop = FakeWorkshop(has_room=False)
+    async with office(tmp_path, workshop) as it:
+        await it.session.fork(1, names=["other"])
+        await it.session.pause("other")
+        await asyncio.sleep(0)
+        workshop.has_room = True
+        main = (await it.session.pause("main")).checkpoint.id
+        await until(lambda: workshop.asked_together == [main])
+
+
+@in_a_loop
+async def test_what_was_given_up_meanwhile_is_not_brought_together(tmp_path: Path) -> None:
+    workshop = FakeWorkshop(image_hold=asyncio.Event())
+    async with office(tmp_path, workshop) as it:
+        await it.session.fork(2, names=["one", "two"])
+        one = (await it.session.pause("one")).checkpoint.id
+        await until(lambda: workshop.asked_together == [one])
+        await it.session.pause("two")
+        await it.session.drop(["two"])
+        main = (await it.session.pause("main")).checkpoint.id
+        assert workshop.image_hold is not None
+        workshop.image_hold.set()
+        await until(lambda: workshop.brought_together == [one, main])
