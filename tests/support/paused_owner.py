@@ -7,6 +7,7 @@ as the machine has it.
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 from dataclasses import asdict, dataclass
@@ -24,6 +25,7 @@ KEY = "paused"
 IDLE_OFF = "idle_pause: off"
 AWAY_S = 3.0
 PATIENCE_S = 120.0
+_ROOMY_BYTES = 16 << 30
 # The counter is in a shell variable: it is written down and never read back.
 TICKER = """#!/bin/sh
 i=0
@@ -105,8 +107,10 @@ async def pause_twice(session: OwnedSession, home: Home) -> Seen:
     paused = await session.pause()
     memory, processes = session.current.memory(), qemu_processes(home.root)
     image = home.flat / session.record.id / f"{paused.checkpoint.id}.mem"
+    # On a disk that is short it is not.
+    roomy = shutil.disk_usage(home.root).free > _ROOMY_BYTES
     async with asyncio.timeout(PATIENCE_S):
-        while not image.exists():  # noqa: ASYNC110 (nobody tells)
+        while roomy and not image.exists():  # noqa: ASYNC110 (nobody tells)
             await asyncio.sleep(0.2)
     await asyncio.sleep(AWAY_S)
     asked = [asyncio.to_thread(ask, port) for _ in range(2)]
