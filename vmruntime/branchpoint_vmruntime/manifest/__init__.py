@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchpoint_vmruntime.budget import Budgets, IdlePause
-from branchpoint_vmruntime.errors import ManifestError
 from branchpoint_vmruntime.foundation import KERNEL_ARGV
 from branchpoint_vmruntime.image.wanted import ImageSpec
 from branchpoint_vmruntime.manifest.budgets import PriceList, read_budgets, read_prices
@@ -13,7 +12,7 @@ from branchpoint_vmruntime.manifest.embedded import embedded_fields
 from branchpoint_vmruntime.manifest.idle import read_idle_pause
 from branchpoint_vmruntime.manifest.image import read_image
 from branchpoint_vmruntime.manifest.machine import read_argv, read_size
-from branchpoint_vmruntime.manifest.nodes import Fields, Nodes, Said
+from branchpoint_vmruntime.manifest.nodes import Fields, Nodes, Said, text_of
 from branchpoint_vmruntime.manifest.outside import read_egress, read_files, read_secrets
 from branchpoint_vmruntime.manifest.store import read_store
 from branchpoint_vmruntime.outside.facts import Limits, OutsideSpec
@@ -117,15 +116,7 @@ class Manifest:
 
 
 def _fields_of(file: Path) -> Mapping[str, Said]:
-    try:
-        text = file.read_text("utf-8")
-    except OSError as error:
-        raise ManifestError(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError(
-            f"{file} cannot be read: it is not UTF-8 text (byte {error.start})"
-        ) from error
-    return _fields(text, str(file))
+    return _fields(text_of(file), str(file))
 
 
 def _fields(text: str, name: str) -> Mapping[str, Said]:

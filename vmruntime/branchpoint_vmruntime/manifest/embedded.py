@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from branchpoint_vmruntime.errors import ManifestError
-from branchpoint_vmruntime.manifest.nodes import Fields, Nodes, Said
+from branchpoint_vmruntime.manifest.nodes import Fields, Nodes, Said, text_of
 
 _NAME = "branchpoint"
 _KEY = re.compile(rf'"{_NAME}"\s*:\s*')
@@ -24,7 +24,7 @@ def embedded_fields(
     `beside` are those of `known` that stand in a file of their own only, each with the reason.
     ManifestError naming the document, and the line of what cannot be.
     """
-    text = _text(document)
+    text = text_of(document, if_absent="")
     said = _said(document, text)
     if said is None:
         return {}
@@ -40,18 +40,7 @@ def embedded_fields(
 
 def says_manifest(document: Path) -> bool:
     """Whether a document says anything of its machine. ManifestError if it cannot be read."""
-    return _said(document, _text(document)) is not None
-
-
-def _text(document: Path) -> str:
-    try:
-        return document.read_text("utf-8")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise ManifestError(f"{document} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{document} cannot be read: it is not UTF-8 text") from error
+    return _said(document, text_of(document, if_absent="")) is not None
 
 
 def _said(document: Path, text: str) -> object:

@@ -1,6 +1,7 @@
 """Walks YAML nodes, which know their lines, unlike the values made from them."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import yaml
@@ -109,6 +110,20 @@ class Nodes:
 
 # A field with the nodes of the file it is said in.
 Said = tuple[Nodes, yaml.Node]
+
+
+def text_of(file: Path, *, if_absent: str | None = None) -> str:
+    """What a file says; ManifestError if that cannot be read, also if it is absent but may not."""
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and if_absent is not None:
+            return if_absent
+        raise ManifestError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(
+            f"{file} cannot be read: it is not UTF-8 text (byte {error.start})"
+        ) from error
 
 
 def as_found(node: yaml.Node) -> str:
