@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Route, expect
 from tests.browser.conftest import OpenPage, Steer
+from tests.support.in_front import ENDS_WITH_IT, IN_FRONT, RUN_IN_FRONT, STATE_IN_FRONT
 from tests.support.jupyter_server import JupyterServer
 from tests.support.web_page import write_notebook
 
@@ -15,18 +16,6 @@ from branchpoint_vmruntime.lineage.journal import Journal
 
 pytestmark = [pytest.mark.vm, pytest.mark.browser]
 
-ADD = """code => {
-    const { content } = window.jupyterapp.shell.currentWidget;
-    const last = content.model.cells.length;
-    content.model.sharedModel.insertCell(last, { cell_type: 'code', source: code });
-    content.activeCellIndex = last;
-    return window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
-IN_FRONT = "window.jupyterapp.shell.currentWidget.context.path"
-STATUS = "window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus"
-ENDS_WITH_IT = (
-    "window.jupyterapp.shell.currentWidget.sessionContext.kernelPreference.shutdownOnDispose"
-)
 # JupyterLab tells every notebook anew what is set for all when any of that changes.
 CHANGE_SETTINGS = """() => {
     const { sessionContext } = window.jupyterapp.shell.currentWidget;
@@ -65,8 +54,8 @@ def test_a_branch_is_continued_in_a_notebook_of_its_own_until_that_is_closed(
     notebook.wait_notified("open as demo-ridge.ipynb")
     copy = page.locator(".jp-NotebookPanel").filter(visible=True).last
     # Beside the panel and another notebook there is no room for the indicator.
-    notebook.wait_until(lambda: page.evaluate(STATUS) == "idle")
-    page.evaluate(ADD, "print('there', next(ticks))")
+    notebook.wait_until(lambda: page.evaluate(STATE_IN_FRONT) == "idle")
+    page.evaluate(RUN_IN_FRONT, "print('there', next(ticks))")
     output = copy.locator(".jp-OutputArea").last
     expect(output).to_contain_text("there 594")
     expect(output).to_contain_text("this is ridge of demo.ipynb")

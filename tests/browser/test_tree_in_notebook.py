@@ -5,6 +5,14 @@ from collections.abc import Generator
 
 import pytest
 from playwright.sync_api import Browser, Keyboard, Locator, expect
+from tests.support.in_front import (
+    CLOSE_IN_FRONT,
+    ENDS_WITH_IT,
+    IN_FRONT,
+    RUN_IN_FRONT,
+    SAVE_IN_FRONT,
+    STATE_IN_FRONT,
+)
 from tests.support.jupyter_server import JupyterServer
 from tests.support.page_parts import titled
 from tests.support.recorded_rows import recorded_rows, shown_rows
@@ -22,21 +30,6 @@ class Slow:
         time.sleep(600)
 slow = Slow()
 print('made')"""
-IN_FRONT = "window.jupyterapp.shell.currentWidget.context.path"
-STATE_IN_FRONT = "window.jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus"
-RUN_IN_FRONT = """code => {
-    const { content } = window.jupyterapp.shell.currentWidget;
-    const last = content.model.cells.length;
-    content.model.sharedModel.insertCell(last, { cell_type: 'code', source: code });
-    content.activeCellIndex = last;
-    return window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
-SAVE_IN_FRONT = "window.jupyterapp.commands.execute('docmanager:save')"
-# The kernel of a copy is ended with it, so that the branch is given back.
-ENDS_WITH_IT = (
-    "window.jupyterapp.shell.currentWidget.sessionContext.kernelPreference.shutdownOnDispose"
-)
-CLOSE_IN_FRONT = "window.jupyterapp.commands.execute('application:close')"
 
 
 class Steering:
