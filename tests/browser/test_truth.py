@@ -13,6 +13,7 @@ import requests
 from playwright.sync_api import Browser, Locator, expect
 from tests.support.jupyter_server import jupyter_server
 from tests.support.page_parts import faint_in_either_theme, nameless, shifts, titled
+from tests.support.recorded_rows import recorded_rows, shown_rows
 from tests.support.steering import Steering
 from tests.support.web_page import (
     PATIENCE_MS,
@@ -37,18 +38,10 @@ _AWAY = re.compile(
     "net::ERR_|before receiving a handshake response"
     "|status of 404 .*(kernel=|api/kernels/|api/sessions/)"
 )
-_ROWS = """tree => [...tree.querySelectorAll('.bp-row')].map(row => [
-  row.dataset.key,
-  row.querySelector('.bp-title').textContent,
-  row.matches('.bp-tip') ? row.querySelector('.bp-aside').textContent.split(' · ')[0] : '',
-  row.getAttribute('aria-current') === 'true',
-])"""
 _FOCUS = """([root, wanted]) => {
   const at = document.activeElement;
   return [at.closest(root) !== null, at.textContent || at.ariaLabel, at.matches(wanted)];
 }"""
-
-Row = tuple[str, str, str, bool]
 
 
 class Pages:
@@ -92,16 +85,6 @@ class Pages:
         with Journal.read(self.home.database) as journal:
             (found,) = [it for it in journal.sessions() if it.key.endswith("/truth.ipynb")]
             return found
-
-    def recorded(self) -> set[Row]:
-        """What a tree has to show, by the record alone."""
-        session = self.session()
-        with Journal.read(self.home.database) as journal:
-            points = journal.checkpoints(session.id)
-            branches = journal.branches(session.id)
-        return {(f"c:{it.id}", it.label, "", False) for it in points} | {
-            (f"b:{it.name}", it.name, it.state, it.name == session.current) for it in branches
-        }
 
     def act(self, op: str, **fields: Any) -> None:
         """Have the session do something, as a page would."""
@@ -178,17 +161,12 @@ def first(pages: Pages) -> Shown:
     return shown
 
 
-def rows(tree: Locator) -> set[Row]:
-    """What a tree shows, with nothing folded away."""
-    tree.get_by_role("button", name="Unfold").click()
-    return {tuple(row) for row in tree.evaluate(_ROWS)}
-
-
 def show_the_truth(pages: Pages, *trees: Locator) -> None:
     """Wait until these show just what is on record."""
     deadline = time.monotonic() + PATIENCE_MS / 1000
+    recorded = recorded_rows(pages.home, "truth.ipynb")
     for tree in trees:
-        while (shown := rows(tree)) != (wanted := pages.recorded()):
+        while (shown := shown_rows(tree)) != (wanted := recorded()):
             assert time.monotonic() < deadline, (shown, wanted)
             pages.opened[0].notebook.page.wait_for_timeout(200)
 
